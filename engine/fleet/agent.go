@@ -80,17 +80,18 @@ type Agent struct {
 	fence   *Fence
 
 	nextLook, nextPoll, report time.Time
-	looks                      int               // how often the enrolments were read
-	ahead                      time.Time         // after a refused version, no later version is read before this time
-	grave                      []string          // digests of bundles in force that MH refused at the last poll
-	numbers                    map[string]uint64 // the last numbers that could be read, for the status
-	recalled                   bool              // recall has read this box's last status, in this run and epoch
-	silent                     bool              // the store did not answer the last read of the enrolments
-	dirty                      bool              // the status has news that the centre waits for
-	saved                      string            // the content of the state file
+	looks                      int       // how often the enrolments were read
+	ahead                      time.Time // after a refused version, no later version is read before this time
+	grave                      []string  // digests of bundles in force that MH refused at the last poll
+	recalled                   bool      // recall has read this box's last status, in this run and epoch
+	silent                     bool      // the store did not answer the last read of the enrolments
+	dirty                      bool      // the status has news that the centre waits for
+	saved                      string    // the content of the state file
 
 	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state
+	// The highest number of each series that this box's key is known to have reported, in this run. Never altered
+	reported map[string]uint64
 	// The latest verified version; nil: none, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
 	troubles map[string]error // current errors, by the part of the work

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -27,13 +28,19 @@ const (
 )
 
 // Enrolled returns which box has the branch, by the rule of an agent with these options: by its state, and by the
-// chain's store if that answers. It writes nothing. It does not know whether another copy of this box runs.
+// chain's store if that answers. It writes nothing. It does not know whether another copy of this box runs, and it does
+// not compare: it knows only at which points of sale the agent found the box's store behind.
 func Enrolled(ctx context.Context, o Options) (s Standing, answered bool, fault error) {
 	a, err := New(o)
 	if err != nil {
 		return s, false, err
 	}
 	n, _, answered, fault := a.nextEnrolled(ctx)
+	if n.Behind != "" {
+		n.Points = slices.DeleteFunc(n.Points, func(p fleetproto.Point) bool {
+			return !slices.Contains(a.state.Enrolled.Points, p)
+		})
+	}
 	return n.standing(), answered, fault
 }
 
@@ -68,9 +75,6 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 			break
 		}
 		var e *fleetproto.Enrolment
-		if err == nil && bytes.Equal(o.Data, next.Object) { // the same object was verified before
-			continue
-		}
 		if err == nil {
 			e, err = a.openEnrolment(o.Data, epoch)
 		}
@@ -107,26 +111,32 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 	return next, after, answered, fault
 }
 
-// readEnrolments adopts what nextEnrolled returns, and reports whether the chain's store answered.
+// readEnrolments adopts what nextEnrolled returns, without the points of sale that compare takes out, and reports
+// whether the chain's store answered. It compares these again at each look.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, after, answered, fault := a.nextEnrolled(ctx)
-	if bytes.Equal(next.Object, before.Object) {
-		return answered, fault
-	}
 	if next.Own != before.Own && a.state.Version < after {
 		if err := a.readDesired(ctx); a.state.Version < after {
 			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state must be known before "+
 				"anything is numbered", after), err)
 		}
 	}
-	if added := fleetproto.Unnamed(next.Points, before.Points); len(added) > 0 {
-		if err := a.compare(ctx, next, added); err != nil {
-			if errors.Is(err, errBehind) && before.Own == 0 { // otherwise it numbers at its old points of sale
-				a.fence.set(Standing{Behind: err.Error()})
-			}
-			return answered, errors.Join(fault, err)
-		}
+	lacking := a.compare(ctx, &next, before.Points)
+	switch {
+	case errors.Is(lacking, errBehind):
+		next.Behind = lacking.Error()
+	case lacking == nil && answered:
+		next.Behind = ""
+	}
+	if lacking != nil && before.Own == 0 && len(next.Points) == 0 { // the box ships nothing under this epoch
+		behind := next.Behind
+		next = before
+		next.Behind = behind
+	}
+	if fault = errors.Join(fault, lacking); bytes.Equal(next.Object, before.Object) &&
+		slices.Equal(next.Points, before.Points) && next.Behind == before.Behind {
+		return answered, fault
 	}
 	err := a.change(func(s *state) {
 		if before.Own == 0 && next.Own > 0 { // the version that this enrolment requires is known here
@@ -149,55 +159,62 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		a.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own",
 			next.Own)
 	} else {
-		a.o.Logger.Info("the branch's enrolment", "branch", a.o.Branch, "epoch", next.Highest, "own", next.Own)
+		a.o.Logger.Info("the branch's enrolment", "branch", a.o.Branch, "epoch", next.Highest, "own", next.Own,
+			"points", next.Points)
 	}
 	return answered, fault
 }
 
 var errBehind = errors.New("this store lacks numbers that the branch gave: dtectl recover --from fleet")
 
-// compare returns errBehind if the store of this box lacks numbers that a box of the branch reported, at points of sale
-// that the enrolment n adds. The store is an image from before the enrolment, or was not recovered. Statuses from
-// before an enrolment with Stolen do not count.
-func (a *Agent) compare(ctx context.Context, n enrolled, points []fleetproto.Point) error {
-	for epoch, stolen := n.Highest, false; epoch > 0 && !stolen; epoch-- {
+// compare takes out of the enrolment n each point of sale that is not taken yet and where the branch's boxes reported
+// numbers that this box's store lacks, and returns the reason: the store is an image from before the enrolment, or was
+// not recovered. Statuses from before an enrolment with Stolen do not count. Without an answer it takes all of them
+// out.
+func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Point) (reason error) {
+	added := fleetproto.Unnamed(n.Points, taken)
+	if len(added) == 0 {
+		return nil
+	}
+	given := make(map[string]uint64)
+	own, unread := a.o.Last()
+	for epoch, stolen := n.Highest, false; unread == nil && epoch > 0 && !stolen; epoch-- {
 		object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
-		box, bad := a.openEnrolment(object, epoch)
-		last := new(fleetproto.Status)
-		if err == nil && bad == nil {
+		if box, bad := a.openEnrolment(object, epoch); err == nil && bad == nil {
 			stolen = box.Stolen
 			object, err = a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
-			last, bad = a.o.Chain.OpenStatus(object, a.o.Branch, epoch, box.BoxKeyOf())
+			if s, bad := a.o.Chain.OpenStatus(object, a.o.Branch, epoch, box.BoxKeyOf()); bad == nil {
+				given = highest(given, s.Last)
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
-		}
-		if bad != nil {
-			continue
-		}
-		if err := a.lacks(last, n, points); err != nil {
-			return err
+			unread = fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
 		}
 	}
-	return nil
+	reason = unread
+	n.Points = slices.DeleteFunc(n.Points, func(p fleetproto.Point) bool {
+		if !slices.Contains(added, p) {
+			return false
+		}
+		err := cmp.Or(unread, a.lacks(own, given, n, p))
+		if slices.Contains(a.o.Points, p) {
+			reason = cmp.Or(reason, err)
+		}
+		return err != nil
+	})
+	return reason
 }
 
-// lacks returns errBehind if a status names a number that the box's store lacks, at one of the points of sale. Series
-// of the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
-func (a *Agent) lacks(s *fleetproto.Status, n enrolled, points []fleetproto.Point) error {
-	own, err := a.o.Last()
-	if err != nil {
-		return fmt.Errorf("reading the last numbers: %w", err)
-	}
+// lacks returns errBehind if the branch gave a number at a point of sale that the store's own numbers do not reach.
+// Series of the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
+func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
-	for series, number := range s.Last {
-		here := func(p fleetproto.Point) bool {
-			year, _ := strconv.Atoi(yearOf(series))
-			return strings.Contains(series, path.Join("/", p.Establishment, p.Point)+"/") && !a.Closed(p, year)
-		}
-		if number > own[series] && yearOf(series) >= since && slices.ContainsFunc(points, here) {
-			return fmt.Errorf("%w: the box of epoch %d gave number %d of %s, and this store ends at %d", errBehind,
-				s.Epoch, number, series, own[series])
+	for _, series := range slices.Sorted(maps.Keys(given)) {
+		year, _ := strconv.Atoi(yearOf(series))
+		if given[series] > own[series] && yearOf(series) >= since && !a.Closed(p, year) &&
+			strings.Contains(series, path.Join("/", p.Establishment, p.Point)+"/") {
+			return fmt.Errorf("%w: a box of the branch gave number %d of %s, and this store ends at %d", errBehind,
+				given[series], series, own[series])
 		}
 	}
 	return nil
@@ -216,5 +233,5 @@ func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 }
 
 func (n enrolled) standing() Standing {
-	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Points: n.Points}
+	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Points: n.Points, Behind: n.Behind}
 }

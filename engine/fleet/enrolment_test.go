@@ -489,7 +489,7 @@ func (w *world) reported(box fleetproto.Signer, epoch int64, last map[string]uin
 	w.store.Put(fleetproto.StatusKey("centro", epoch), data)
 }
 
-// TestAgent_Behind: a box takes no point of sale of an enrolment at which the branch's boxes gave numbers that its own
+// TestAgent_Behind: a box takes no point of sale of an enrolment where the branch's boxes gave numbers that its own
 // store lacks. At those that it has, it goes on.
 func TestAgent_Behind(t *testing.T) {
 	const series = "00/01/M001/P001/2026"
@@ -587,6 +587,9 @@ func TestAgent_Behind(t *testing.T) {
 		if w.numbers(points[0]) == behind {
 			t.Errorf("%s: %+v, %s", name, w.agent.Fence().Standing(), w.agent.Look().Trouble)
 		}
+		if s, _, _ := fleet.Enrolled(t.Context(), *w.options()); s.Numbers(points[0]) == behind {
+			t.Errorf("%s: doctor sees %+v", name, s)
+		}
 		if behind && !strings.Contains(w.agent.Look().Trouble, "of "+series) {
 			t.Errorf("%s: nobody says why: %s", name, w.agent.Look().Trouble)
 		}
@@ -636,6 +639,46 @@ func TestAgent_ImageEnrolledAgain(t *testing.T) {
 	}
 }
 
+// TestAgent_BehindAtOne: a box takes a new epoch, and reports under it, without the point of sale at which its store is
+// behind, also over a restart; recovered, it takes that point of sale too.
+func TestAgent_BehindAtOne(t *testing.T) {
+	const series = "00/01/M001/P001/2026"
+	other := fleetproto.Point{Establishment: "M001", Point: "P002"}
+	w := newWorld(t)
+	dead := signer("dead", 4)
+	w.enrol(1, dead, director)
+	w.reported(dead, 1, map[string]uint64{series: 20})
+	w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Points = []fleetproto.Point{other} })
+	w.start()
+	w.pass(time.Hour)
+	w.enrolAs(w.box, director, 3, func(e *fleetproto.Enrolment) { e.Points = append(e.Points, other) })
+	for _, silent := range []bool{false, true} {
+		if silent {
+			w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
+			w.start()
+		}
+		w.pass(time.Hour)
+		if s := w.agent.Fence().Standing(); s.Epoch != 3 || s.Numbers(points[0]) || !s.Numbers(other) ||
+			!strings.Contains(s.Behind, "of "+series) {
+			t.Errorf("silent %v: %+v", silent, s)
+		}
+		if s, _, _ := fleet.Enrolled(t.Context(), *w.options()); s.Numbers(points[0]) || !s.Numbers(other) ||
+			s.Behind == "" {
+			t.Errorf("silent %v: doctor sees %+v", silent, s)
+		}
+	}
+	w.store.Fault = nil
+	w.pass(time.Hour)
+	if s := w.status(); s.Epoch != 3 || !strings.Contains(s.Desired.Trouble, "of "+series) {
+		t.Errorf("status of epoch %d: %+v", s.Epoch, s.Desired)
+	}
+	w.numbered = map[string]uint64{series: 20}
+	w.pass(time.Hour)
+	if s := w.agent.Fence().Standing(); !s.Numbers(points[0]) || !s.Numbers(other) || s.Behind != "" {
+		t.Errorf("recovered: %+v", s)
+	}
+}
+
 // TestAgent_LastUnreadable: a box that cannot read its last numbers any more reports those that it read last.
 func TestAgent_LastUnreadable(t *testing.T) {
 	w := newWorld(t)
@@ -661,8 +704,9 @@ func TestAgent_LastUnreadable(t *testing.T) {
 	}
 }
 
-// TestAgent_OwnImage: a box that finds a later status of itself, with numbers that its store lacks, is an old image of
-// itself, or a copy: it numbers nothing, and that status stays. Otherwise its first status follows the one before.
+// TestAgent_OwnImage: a box that finds a status of itself, with numbers that its store lacks, is an old image of
+// itself, or a copy, or its store was made again too low: it numbers nothing, and its next status says so and keeps the
+// numbers.
 func TestAgent_OwnImage(t *testing.T) {
 	const series = "00/01/M001/P001/2026"
 	for name, c := range map[string]struct {
@@ -675,7 +719,7 @@ func TestAgent_OwnImage(t *testing.T) {
 		"an image":                             {numbered: 4, state: true, image: true},
 		"an image that the shipper knows":      {numbered: 4, copied: 21, closed: true, image: true},
 		"a copy sells":                         {numbered: 21, copied: 30, closed: true, image: true},
-		"a number that was not synced":         {numbered: 20},
+		"a store made again too low":           {numbered: 20, image: true},
 		"an old state, and the store is whole": {numbered: 21, state: true},
 		"a copy has shipped":                   {numbered: 22, copied: 21, closed: true},
 	} {
@@ -700,8 +744,8 @@ func TestAgent_OwnImage(t *testing.T) {
 			t.Errorf("%s: %+v", name, w.agent.Fence().Standing())
 		}
 		w.pass(3 * time.Hour)
-		if s := w.status(); (s.Sequence == last.Sequence) != c.image || s.Last[series] < c.copied ||
-			!c.image && s.Replaced != c.closed || c.image != strings.Contains(w.agent.Look().Trouble, "of "+series) {
+		if s := w.status(); s.Sequence <= last.Sequence || s.Last[series] < max(c.copied, 21) ||
+			s.Replaced != (c.image || c.closed) || c.image != strings.Contains(s.Desired.Trouble, "of "+series) {
 			t.Errorf("%s: status %d follows %d with %v, replaced %v: %s", name, s.Sequence, last.Sequence, s.Last,
 				s.Replaced, w.agent.Look().Trouble)
 		}

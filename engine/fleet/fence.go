@@ -32,8 +32,9 @@ type Standing struct {
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
 	// Replaced: another box has, or had, the branch; or Cloned: another copy of this box runs, or it is an old image.
 	Replaced, Cloned bool
-	Points           []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
-	Behind           string             // why the enrolled box's store is out of date; empty: it is not
+	Points           []fleetproto.Point // the enrolment's points of sale that this box took: it may number only these
+	// Behind is why the box did not take all of them: its store lacked numbers at the last comparison. Empty: it did.
+	Behind string
 }
 
 // Numbers reports whether the box may issue numbers for a point of sale.

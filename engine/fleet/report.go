@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,10 @@ func (a *Agent) Status() fleetproto.Status {
 	if a.o.Describe != nil {
 		a.o.Describe(&s)
 	}
-	// of this year, and in January also of last year
 	last, err := a.o.Last()
 	if err != nil {
 		a.o.Logger.Error("reading the last numbers for the status", "error", err)
 	}
-	since := strconv.Itoa(dte.Year(a.o.Now().AddDate(0, -1, 0)))
-	maps.DeleteFunc(last, func(series string, _ uint64) bool { return yearOf(series) < since })
 	standing := a.fence.Standing()
 	trouble := a.trouble("status")
 	a.mu.Lock()
@@ -36,10 +34,10 @@ func (a *Agent) Status() fleetproto.Status {
 	s.Branch, s.Group, s.Points = a.o.Branch, a.o.Group, a.o.Points
 	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(a.public())
 	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
-	if err != nil { // a status without them would hide from the next box which numbers were given
-		last = a.numbers
-	}
-	a.numbers, s.Last = last, last
+	a.reported = highest(a.reported, last)
+	s.Last = maps.Clone(a.reported)
+	since := strconv.Itoa(dte.Year(a.o.Now().AddDate(0, -1, 0))) // this year; in January also last year
+	maps.DeleteFunc(s.Last, func(series string, _ uint64) bool { return yearOf(series) < since })
 	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
 		Trouble: trouble}
 	if a.desired != nil {
@@ -81,7 +79,7 @@ func (a *Agent) Look() Look {
 
 func (a *Agent) sendStatus(ctx context.Context) error {
 	if !a.recalled || a.fence.Standing().Replaced { // a copy of this box may have written it since
-		if err := a.recall(ctx); err != nil {
+		if err := a.recall(ctx); err != nil && !errors.Is(err, errBehind) {
 			return err
 		}
 	}
@@ -105,10 +103,21 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
+// highest returns the higher number of each series.
+func highest(lists ...map[string]uint64) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, list := range lists {
+		for series, number := range list {
+			all[series] = max(all[series], number)
+		}
+	}
+	return all
+}
+
 // recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
-// state. It reads the branch's last status, and trusts nothing else in it. If that is a later status of this box, with
-// last numbers that its store lacks, an old image of the box was put back, or a copy of it runs: recall closes the
-// fence, and the status is not overwritten, because it shows the next box which numbers were given.
+// state. It reads the branch's last status, and trusts nothing else in it. If this box's key wrote that status, with
+// last numbers that the store lacks, the box is an old image or a copy of itself, or its store was made again too low:
+// recall closes the fence. The box's statuses keep the higher numbers, which show the next box what was given.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -123,15 +132,21 @@ func (a *Agent) recall(ctx context.Context) error {
 		a.recalled = true
 		return nil
 	}
-	own := last.Key == fleetproto.EncodeKey(a.public())
-	if own && (last.Sequence > a.state.Sequence || a.fence.Standing().Replaced) {
-		err := a.lacks(last, a.state.Enrolled, a.o.Points)
-		if errors.Is(err, errBehind) {
-			a.fence.Close()
-		}
+	own, image := last.Key == fleetproto.EncodeKey(a.public()), error(nil)
+	if own {
+		numbers, err := a.o.Last()
 		if err != nil {
 			return err
 		}
+		for _, p := range a.o.Points {
+			image = cmp.Or(image, a.lacks(numbers, last.Last, &a.state.Enrolled, p))
+		}
+		if image != nil {
+			a.fence.Close()
+		}
+		a.mu.Lock()
+		a.reported = highest(a.reported, last.Last)
+		a.mu.Unlock()
 	}
 	act := a.state.Act
 	if last.Acts > act {
@@ -144,8 +159,8 @@ func (a *Agent) recall(ctx context.Context) error {
 			s.Sequence = max(s.Sequence, last.Sequence)
 		}
 	})
-	a.recalled = err == nil
-	return err
+	a.recalled = err == nil && image == nil
+	return cmp.Or(err, image)
 }
 
 // maxActs is how many unsent acts are kept: the latest acts.

@@ -67,6 +67,7 @@ type enrolled struct {
 	Points  []fleetproto.Point `json:"points,omitempty"`    // points of sale that this box may number
 	Over    bool               `json:"over,omitempty"`      // another box has the branch
 	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this box
+	Behind  string             `json:"behind,omitempty"`    // why the box took no, or not every, point of sale
 }
 
 // taken is a roll-out that this box began.

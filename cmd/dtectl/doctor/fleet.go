@@ -59,6 +59,9 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	case refused != nil:
 		d.fail(check, "see "+headings[refused.Code]+" in the runbook", "branch %s of group %s: %s; this box's "+
 			"fingerprint is %s", c.Branch, c.Group, refused.English, own)
+	case len(unnamed) > 0 && s.Behind != "":
+		d.fail(check, "see Store behind in the runbook", "branch %s, epoch %d: nothing is numbered at %s: %s", c.Branch,
+			s.Epoch, strings.Trim(fmt.Sprint(unnamed), "[]"), s.Behind)
 	case len(unnamed) > 0:
 		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or "+
 			"correct [[point_of_sale]]",

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/refusal"
 )
 
@@ -25,6 +26,9 @@ func TestCheckEnrolled(t *testing.T) {
 			"until this box is recovered and has another key", "tomó esta sucursal", "has this branch"},
 		{fleet.Standing{Epoch: 1, Highest: 1, Replaced: true, Cloned: true}, refusal.CodeBoxReplaced,
 			"Another copy of this box", "otra copia de este equipo", "Another box"},
+		{fleet.Standing{Behind: "this store lacks"}, refusal.CodeStoreBehind, "this store lacks", "le faltan documentos",
+			""},
+		{fleet.Standing{Epoch: 1, Highest: 1, Points: []fleetproto.Point{{}}, Behind: "at one"}, "", "", "", ""},
 	} {
 		err := CheckEnrolled(c.s)
 		if c.code == "" {

@@ -236,9 +236,8 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here "+
 				"until this box is recovered and has another key", s.Epoch),
 			Message: "Otro equipo tomó esta sucursal, y este ya no emite documentos; avise a soporte"}
-	case s.Behind != "":
-		return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
-			Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}
+	case s.Behind != "" && len(s.Points) == 0:
+		return branchBehind(s)
 	case s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
 			English: "The chain's centre has not enrolled this box: nothing is numbered here",
@@ -247,14 +246,22 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	return nil
 }
 
-// CheckPoint returns nil if the box's enrolment names a point of sale that the centre has not closed for the year.
+func branchBehind(s fleet.Standing) *refusal.Error {
+	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
+		Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}
+}
+
+// CheckPoint returns nil if the box has taken a point of sale of its enrolment that the centre has not closed for the
+// year.
 func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil
 	}
 	point := fleetproto.Point{Establishment: at.Establishment, Point: at.PointOfSale}
-	switch {
-	case !a.Fence().Standing().Numbers(point):
+	switch s := a.Fence().Standing(); {
+	case !s.Numbers(point) && s.Behind != "":
+		return branchBehind(s)
+	case !s.Numbers(point):
 		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry, English: fmt.Sprintf(
 			"The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment,
 			at.PointOfSale),
