@@ -106,9 +106,9 @@ func (w *world) document() Document {
 		d.State = ""
 	case n < 13:
 		d.State, d.Invalidated = invalidated, d.Date
-	case n < 16:
+	case n < 19:
 		d.State, d.Invalidated = invalidated, first.AddDate(0, 1, w.r.IntN(20)).Format(time.DateOnly)
-	case n < 21:
+	case n < 24:
 		d.State, d.Date, d.Invalidated = invalidated, day(1+w.r.IntN(4)).Format(time.DateOnly),
 			day(0).Format(time.DateOnly)
 	}
