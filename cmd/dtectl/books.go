@@ -34,9 +34,9 @@ type booksCommand struct {
 	Month       string   `placeholder:"2026-11" help:"Month of issue; default with --explain: the document's month."`
 	Out         string   `type:"path" placeholder:"DIR" help:"Folder for the files; replaces books that are in it."`
 	Backup      []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch."`
-	Certificate []string `type:"existingfile" placeholder:"FILE" help:"With --backup: who signed; past ones too."`
+	Certificate []string `type:"existingfile" placeholder:"FILE" help:"With --backup: certificates, past ones too."`
 	Explain     string   `placeholder:"CODE" help:"Only show where a document is in the books, and why."`
-	Received    string   `type:"existingdir" placeholder:"DIR" help:"JSON files received: annexes 3, 6, 7, 8 too."`
+	Received    string   `type:"existingdir" placeholder:"DIR" help:"Suppliers' JSON files: adds annexes 3, 6, 7, 8."`
 	NoPDF       bool     `name:"no-pdf" help:"Leave out the books as PDF."`
 }
 
@@ -345,7 +345,7 @@ func printExplanation(e *books.Explanation) {
 		term.Printf("  in no file: %s\n", e.Motive)
 	}
 	if e.Motive == "" && len(e.Places) == 0 {
-		term.Printf("  nothing: it is of another month\n")
+		term.Printf("  nothing: the document is of another month\n")
 	}
 	for _, p := range e.Places {
 		term.Printf("  %s: %s\n", p.File, p.Why)

@@ -29,7 +29,7 @@ type certifyCommand struct {
 	Receivers   string        `type:"existingfile" help:"JSON list of receptors that MH knows." placeholder:"FILE"`
 	Seed        uint64        `help:"Seed of the sales; default: from the issuer's NIT and the day."`
 	Every       time.Duration `default:"250ms" help:"Least time from one sending to the next."`
-	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
+	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may fail to answer."`
 }
 
 // certifyToken is the name of the token that each run makes.

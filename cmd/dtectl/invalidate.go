@@ -31,7 +31,7 @@ type invalidateCommand struct {
 	DryRun      bool           `help:"Only show what would be done with each document."`
 	Again       bool           `help:"Send another event for documents whose event MH has refused."`
 	Every       time.Duration  `default:"500ms" help:"Least time from one event to the next."`
-	Patience    time.Duration  `default:"15m" help:"How long MH may be away."`
+	Patience    time.Duration  `default:"15m" help:"How long MH may fail to answer."`
 	Report      string         `type:"path" placeholder:"FILE" help:"Write each document's outcome, as JSON lines."`
 	adminclient.Flags
 }
@@ -107,7 +107,7 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	return c.recall(ctx, b, list, report)
 }
 
-// recall works through the documents from the last in the list to the first, because a note or a return follows the
+// recall works through the list from its last document to its first, because a note or a return comes after the
 // document that it refers to.
 func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, list []recallLine,
 	report *os.File) error {
@@ -118,8 +118,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 		r, err := c.one(ctx, b, l, &sent)
 		if err != nil {
 			bar.Clear()
-			return fmt.Errorf("%s: %w\n%d of %d documents are looked at; the same command goes on where this one "+
-				"stopped", l.code, err, len(list)-1-i, len(list))
+			return fmt.Errorf("%s: %w\n%d of %d documents were checked; repeat the same command to "+
+				"continue", l.code, err, len(list)-1-i, len(list))
 		}
 		counts[r.Verdict]++
 		bar.Clear()

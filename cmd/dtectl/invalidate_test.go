@@ -32,7 +32,7 @@ func TestInvalidate_Pace(t *testing.T) {
 		"after a finished one":    {[]int{1}, 0, []time.Duration{0, 500 * time.Millisecond}, ""},
 		"MH is away for a moment": {[]int{0}, 1, []time.Duration{0, 4 * time.Second, 4500 * time.Millisecond}, ""},
 		"MH stays away": {nil, 9, []time.Duration{0, 4 * time.Second, 8 * time.Second, 12 * time.Second},
-			"0 of 3 documents are looked at"},
+			"0 of 3 documents were checked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

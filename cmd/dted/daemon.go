@@ -249,7 +249,7 @@ func (d *daemon) admit(at records.Point) error {
 	if err := d.gate.Admit(); err != nil {
 		return err
 	}
-	return health.CheckPoint(d.fleet, at, d.now()) // a document bears the year of the branch's clock
+	return health.CheckPoint(d.fleet, at, d.now()) // a document's number has the year of the branch's clock
 }
 
 func (d *daemon) close() {
@@ -298,7 +298,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 }
 
 // openBoxKey reads, or at the first start makes, the key by which this box recognises its own records. Without a key,
-// the box's records bear no mark, and only rules that pinned keys have signed are used.
+// the box's records have no mark, and only rules that pinned keys have signed are used.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {

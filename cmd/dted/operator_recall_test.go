@@ -122,7 +122,7 @@ func TestOperator_Invalidate(t *testing.T) {
 	other := o.sold(sale01)
 	o.write("list", []byte(right.Code+"\n"+other.Code+"\n"))
 	o.run(false, command("--patience", "1s"), []string{"NOT_ACCEPTED",
-		"the same command goes on where this one stopped"})
+		"repeat the same command to continue"})
 	o.chaos(simulator.Chaos{})
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("an outage held the list up for %v", took)

@@ -77,7 +77,7 @@ var (
 	badAuthority = ended{start: "ca.pem"}
 	badBoxKey    = ended{log: "the box's key cannot be used",
 		doctor: "box.key: a box key is 32 bytes in hex; put the right file back", fsck: "box.key"}
-	otherBoxKey = ended{fsck: "bear another box's"}
+	otherBoxKey = ended{fsck: "have another box's"}
 )
 
 // filesAtRest are all kinds of files that a branch keeps. Compiled rules are in TestCache_Damaged, objects of the

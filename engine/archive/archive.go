@@ -125,13 +125,13 @@ func (o *Options) credentials() (*credentials.Credentials, error) {
 		return nil, errors.New("archive: Credentials is not an address of this machine like http://127.0.0.1:9911")
 	}
 	if o.AccessKey != "" || o.Secret != "" {
-		return nil, errors.New("archive: Credentials stands instead of AccessKey and Secret")
+		return nil, errors.New("archive: Credentials replaces AccessKey and Secret: give only one of the two")
 	}
 	return credentials.New(&credentials.IAM{Endpoint: o.Credentials, Client: &http.Client{Timeout: 10 * time.Second,
 		Transport: &http.Transport{}}}), nil
 }
 
-// Format prints the archive's address. fmt would otherwise print the fields, which hold the secret.
+// Format prints the archive's address. Without Format, fmt would print the fields, with the secret.
 func (a *Archive) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "archive %s/%s/%s", strings.TrimSuffix(a.endpoint, "/"), a.bucket, a.prefix)
 }

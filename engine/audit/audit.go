@@ -49,7 +49,8 @@ type Act struct {
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
-// storedAct is a stored act. Its mark covers the previous act's code: no act is removed or inserted unnoticed.
+// storedAct is a stored act. Its mark covers the previous act's code: the check finds acts that were removed or
+// inserted, unless the newest acts were removed.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -90,7 +91,7 @@ func (t *Trail) Record(ctx context.Context, a Act) error {
 	return t.append(ctx, &Open{Act: a}, record.ActEnded)
 }
 
-// Note is Record for a caller that goes on after a failure, which is logged.
+// Note is Record for a caller that continues after a failure. Note logs the failure.
 func (t *Trail) Note(log *slog.Logger, a Act) {
 	if err := t.Record(context.Background(), a); err != nil {
 		log.Error("an act is not in the trail", "act", a.What, "who", a.Who, "target", a.Target, "error", err)
@@ -277,7 +278,7 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	case verdict != recordmac.Own && own:
 		problem("it follows acts of this box and lacks its mark: it was rewritten or inserted")
 	case verdict == recordmac.Own && r.Previous != previous:
-		problem("the act before it is not the one that this box wrote there: acts were removed or inserted")
+		problem("this box wrote another act before it: acts were removed or inserted")
 	}
 }
 
@@ -285,12 +286,12 @@ func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
 // Sentence returns a text with the number of acts by kind of authenticity.
 func Sentence(acts map[recordmac.Verdict]int) string {
-	text := fmt.Sprintf("%d acts bear this box's mark", acts[recordmac.Own])
+	text := fmt.Sprintf("%d acts have this box's mark", acts[recordmac.Own])
 	for _, p := range []struct {
 		of   recordmac.Verdict
 		text string
-	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and bear no mark"},
-		{recordmac.Other, ", %d came with a backup and bear another box's"},
+	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and have no mark"},
+		{recordmac.Other, ", %d came with a backup and have another box's"},
 		{recordmac.Altered, ", %d WERE REWRITTEN"}} {
 		if n := acts[p.of]; n > 0 {
 			text += fmt.Sprintf(p.text, n)

@@ -22,7 +22,7 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is the largest number of rows in one PDF, default 10,000, for the memory and the binder.
+	// Volume is the largest number of rows in one PDF, default 10,000: more would need much memory, and bind badly.
 	Volume int
 	Made   string // when the books are made, for resumen.json
 	// Received: also make the annexes of suppliers' documents; see Receive.
@@ -115,7 +115,7 @@ func (b *Book) own(d *sealed) error {
 		return fmt.Errorf("document %s is of the taxpayer %s, others are of %s: books are of one taxpayer", d.Code,
 			d.Emisor.NIT, b.issuer.NIT)
 	case test != b.test:
-		return fmt.Errorf("document %s is of ambiente %s, others are of the other one", d.Code,
+		return fmt.Errorf("document %s is of ambiente %s, the others are not", d.Code,
 			d.Identificacion.Ambiente)
 	}
 	b.issuer.NRC = cmp.Or(b.issuer.NRC, d.Emisor.NRC)

@@ -29,7 +29,7 @@ type Document struct {
 	// Refusal is MH's reason for rejecting the document.
 	Refusal string `json:"rechazo,omitempty"`
 	JSON    []byte `json:"payload"` // the signed bytes, empty if the box lost them
-	// Unproven: the signature was verified, and none of the issuer's certificates made it.
+	// Unproven: the signature was checked, and none of the given certificates made it.
 	Unproven bool `json:"-"`
 }
 

@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Status is what dtectl reads of the answers to /status and /admin/contingency.
+// Status is the part of the answers to /status and /admin/contingency that dtectl uses.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          contingency.Backlog `json:"owed"`
@@ -77,7 +77,7 @@ func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int)
 			Local(o.RefusedDeadline))
 	}
 	if o.Lost > 0 {
-		term.Fprintf(w, "lost\t%d\tset aside, each for its reason; no deadline here counts them\n", o.Lost)
+		term.Fprintf(w, "lost\t%d\tset aside, each for the reason shown; no deadline counts them\n", o.Lost)
 		for _, l := range o.LostRecords {
 			term.Fprintf(w, "  %s\t%s\t%s\n", l.Queue, l.Name(), l.Why)
 		}

@@ -274,7 +274,7 @@ func takeStep(ctx context.Context, top *adminclient.Options, f adminclient.Flags
 		return err
 	}
 	if act == "acknowledge" {
-		term.Printf("the return to %s %s of %s is known\n", back.To.Name, back.To.Version,
+		term.Printf("the return to %s %s of %s is acknowledged\n", back.To.Name, back.To.Version,
 			adminclient.Local(back.At))
 		return nil
 	}
@@ -282,7 +282,7 @@ func takeStep(ctx context.Context, top *adminclient.Options, f adminclient.Flags
 		term.Printf("%s %s is live\n", back.To.Name, back.To.Version)
 	}
 	if back.Expired != "" {
-		term.Printf("its own dates were over on %s\n", back.Expired)
+		term.Printf("its last day was %s\n", back.Expired)
 	}
 	for _, r := range back.Off {
 		term.Printf("%s %s is retired\n", r.Name, r.Version)
@@ -303,7 +303,7 @@ type rulesShadowStart struct {
 	adminclient.Flags
 }
 
-// Run starts a shadow rule, for which tills never wait.
+// Run starts a shadow rule. Tills never wait for the shadow.
 func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) error {
 	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {
@@ -340,7 +340,7 @@ func printShadow(s *rulestore.ShadowResult) error {
 	if s.Running {
 		word = "runs until " + adminclient.Local(s.Until)
 	}
-	term.Printf("%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Count,
+	term.Printf("%s %s: %d of %d sales, %d left out (too slow); %s\n", s.Rule.Name, s.Rule.Version, s.Count,
 		s.Most, s.Dropped, word)
 	printCounts(s.Results)
 	for _, c := range s.Differing {

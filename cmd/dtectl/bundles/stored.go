@@ -31,7 +31,7 @@ type documentsCommand struct {
 	adminclient.Flags
 }
 
-// Run reads a page of the branch at a time, and prints it before it reads the next.
+// Run reads the branch's documents page by page, and prints each page before it reads the next.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	b, err := c.Open(top)
 	if err != nil {

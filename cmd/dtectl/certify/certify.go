@@ -154,8 +154,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed all that it requires, or nothing can be sent. The report is nil if the branch is
-// silent.
+// Run sends until MH has sealed all that it requires, or nothing can be sent. The report is nil if the branch does not
+// answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 // poll is the pause between two requests for the branch's progress while the run waits for MH.
 const poll = 250 * time.Millisecond
 
-// send sends one test after another, until no test is missing, or none can be sent.
+// send sends one test after another, until nothing more can be sent and MH has decided what was sent.
 func (r *Runner) send(ctx context.Context) error {
 	var since time.Time // when the current wait for MH began; zero: no wait
 	for {

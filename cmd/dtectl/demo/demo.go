@@ -95,7 +95,7 @@ func child(path string, args ...string) *exec.Cmd {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	// If the supervisor dies, the kernel ends its processes. Ctrl-C reaches the supervisor, which ends them in order.
+	// If the supervisor dies, the kernel ends its processes. Ctrl-C reaches only the supervisor, which then ends them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
@@ -180,7 +180,7 @@ func Await(ctx context.Context, url string) error {
 	})
 }
 
-// greet prints all addresses, and sales to paste into a shell.
+// greet prints all addresses, and example requests to paste into a shell.
 func (d *Demo) greet(w io.Writer) {
 	term.Fprintf(w, strings.TrimLeft(`
 The branch is open%[8]s.

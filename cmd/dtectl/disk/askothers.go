@@ -15,7 +15,7 @@ import (
 	"dtegate/storage"
 )
 
-// This file asks sources other than the box's media: the archive, MH and the configuration.
+// The functions of this file ask sources other than the box's media: the archive, MH and the configuration.
 
 // archivedParts returns a function that reads documents' signed forms from the archive; nil if the archive is unusable.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {

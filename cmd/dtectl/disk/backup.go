@@ -23,8 +23,8 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run replaces the store's last known time by the box's time, if the clock was once ahead, or the box was off for a
-// year.
+// Run replaces the store's last known time by the box's time. This is needed if the clock was once ahead, or if the box
+// was off for a year.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if err != nil {

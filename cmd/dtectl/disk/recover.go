@@ -35,7 +35,7 @@ type Recover struct {
 
 // Exit codes of recover.
 const (
-	exitLoss   = 3 // a loss must be named
+	exitLoss   = 3 // the operator must accept a loss by name
 	exitSource = 4 // another medium is needed
 	exitToDo   = 5 // a dry run found work, and nothing would be lost
 )
@@ -101,8 +101,8 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	return r.settle(ctx, done)
 }
 
-// sources sorts the paths of --from into mark, second copy and backups. If the store and the second copy are gone, it
-// fetches the shipped copy.
+// sources sorts the paths of --from into mark, second copy and backups. It fetches the shipped copy if --from or
+// --epoch asks for it, or if there is neither a store nor another copy.
 func (r *recovery) sources(ctx context.Context) error {
 	fleet, named := r.Epoch > 0, false
 	for _, path := range r.From {
@@ -564,7 +564,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 		if l.Series == storage.Others {
 			for _, n := range owed.Series {
 				if whole := n.Whole(); n.Lost() != "" && ownRecords(n.Series) {
-					if n.Open { // a medium that comes back later shall have no higher number
+					if n.Open { // a medium that comes back later must not have a higher number
 						whole.Numbers = append(whole.Numbers, storage.Span{From: n.Known + 1, To: n.Known + ownRoom})
 					}
 					list = append(list, whole)

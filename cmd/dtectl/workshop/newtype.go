@@ -282,7 +282,7 @@ func sample(s dte.Value) dte.Value {
 }
 
 func (t *newType) typePart() string {
-	if known := record.TypeOf(t.document); known.Document != "" { // issued documents depend on it
+	if known := record.TypeOf(t.document); known.Document != "" { // documents may have been issued by this description
 		text, err := json.MarshalIndent(known, "", " ")
 		if err == nil {
 			return string(text) + "\n"
@@ -374,7 +374,7 @@ func (t *newType) firstCase() string {
 func (t *newType) rule() string {
 	var b bytes.Buffer
 	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Title": t.title(), "Inputs": t.inputs,
-		"Outputs": t.outputs, "Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // to a buffer
+		"Outputs": t.outputs, "Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // cannot fail: b is a buffer
 	if formatted, err := format.Source(b.Bytes()); err == nil {
 		return string(formatted)
 	}

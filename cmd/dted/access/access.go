@@ -196,7 +196,7 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	return acts
 }
 
-// mark returns a digest of a token that does not reveal its hash.
+// mark returns a digest of a token's values, which does not reveal the token's hash.
 func mark(t *config.Token) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
 	return hex.EncodeToString(sum[:8])

@@ -15,7 +15,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Chain returns the name and the ambiente of the branch's chain; every signed object bears both.
+// Chain returns the name and the ambiente of the branch's chain; every signed object names both.
 func (c *Config) Chain() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
@@ -109,7 +109,7 @@ func (c *Config) overlay() {
 	}
 }
 
-// Identity returns the chain's name and ambiente, which every signed object bears.
+// Identity returns the chain's name and ambiente, which every signed object names.
 func (c *Centre) Identity() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
 }

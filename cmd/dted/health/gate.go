@@ -28,8 +28,9 @@ import (
 	"dtegate/storage"
 )
 
-// Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk lacks space,
-// or its clock is wrong. Work on issued documents continues. The sale, /readyz and the status page ask the same gate.
+// Gate refuses new documents while the box is not fit: its store is damaged, cannot be written or lacks documents, its
+// disk lacks space, its clock is wrong, or the chain does not give it the branch. Work on issued documents continues.
+// The sale, /readyz and the status page ask the same gate.
 type Gate struct {
 	health    func() error // the store's health
 	disk      *disk

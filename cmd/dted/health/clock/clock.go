@@ -1,4 +1,4 @@
-// Package clock decides whether a document may bear the box's time.
+// Package clock decides whether the box's time may be the time of a document.
 package clock
 
 import (
