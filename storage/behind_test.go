@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -609,40 +610,56 @@ func TestBehind_Holed(t *testing.T) {
 	sound(t, s)
 }
 
-// Before a loss is accepted, another card fills what a damaged one lacks.
-func TestRebuild_AnotherCard(t *testing.T) {
+// A hole is filled by any medium that has its rows, before or after a person accepted it, whatever was in that place
+// before. A medium that cannot fill the hole makes no new store.
+func TestAssemble_Filled(t *testing.T) {
 	fs, want := oldAndNew(t)
-	disk := onlyCard(t, fs)
-	numbers, err := segmentNumbers(disk, card)
+	s := openStore(t, fs)
+	backup(t, s, backupDir)
+	sound(t, s)
+	numbers, err := segmentNumbers(fs, card)
 	must(t, err)
-	path := segmentPath(disk, card, numbers[len(numbers)/2])
-	writeFile(t, disk, path, flipMiddle(readFile(t, disk, path)))
-	said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
-	if err != nil || len(said.missing()) == 0 {
-		t.Fatalf("%+v, %v", said, err)
-	}
-	must(t, openStore(t, disk).Close()) // as dtectl recover does, to say what is owed
 	const right = "card/right"
-	must(t, disk.MkdirAll(right, 0o700))
-	for _, n := range numbers {
-		writeFile(t, disk, segmentPath(disk, right, n), readFile(t, fs, segmentPath(fs, card, n)))
-	}
-	again, err := Assemble(ctx, Sources{Copy: right}, options(disk), nil)
-	if err != nil || len(again.missing())+len(again.Lacking) > 0 {
-		t.Fatalf("%+v, %v", again, err)
-	}
-	for _, from := range []string{card, right} {
-		if _, err := Assemble(ctx, Sources{Copy: from}, options(disk), nil); !errors.Is(err, ErrSound) {
-			t.Errorf("%s, a second time: %v", from, err)
+	path := segmentPath(fs, card, numbers[len(numbers)/2])
+	for _, accepted := range []bool{false, true} {
+		for _, from := range []Sources{{Copy: right}, {Copy: card}, {Backups: []string{backupDir}}} {
+			disk := onlyCard(t, fs)
+			writeFile(t, disk, path, flipMiddle(readFile(t, disk, path)))
+			said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+			if err != nil || len(said.missing()) == 0 {
+				t.Fatalf("%+v, %v", said, err)
+			}
+			s := openStore(t, disk) // as dtectl recover does, to say what is owed
+			if accepted {
+				trustCopy(t, s)
+			}
+			must(t, s.Close())
+			for _, useless := range []Sources{{Copy: card}, {Backups: []string{"nowhere"}}} {
+				if _, err := Assemble(ctx, useless, options(disk), nil); !errors.Is(err, ErrSound) {
+					t.Errorf("accepted %v: taken from %+v: %v", accepted, useless, err)
+				}
+			}
+			must(t, errors.Join(disk.RemoveAll(card), makeParents(disk, card+"/x"), makeParents(disk, right+"/x")))
+			for _, n := range numbers {
+				writeFile(t, disk, segmentPath(disk, cmp.Or(from.Copy, right), n),
+					readFile(t, fs, segmentPath(fs, card, n)))
+			}
+			again, err := Assemble(ctx, from, options(disk), nil)
+			if err != nil || len(again.missing())+len(again.Lacking) > 0 {
+				t.Fatalf("accepted %v, %+v: %+v, %v", accepted, from, again, err)
+			}
+			if _, err := Assemble(ctx, from, options(disk), nil); !errors.Is(err, ErrSound) {
+				t.Errorf("accepted %v, %+v, a second time: %v", accepted, from, err)
+			}
+			s = openStore(t, disk)
+			o, err := s.Owed(nil)
+			if err != nil || !accepted && (o == nil || !o.MarkLost) {
+				t.Errorf("the mark that was lost: %+v, %v", o, err)
+			}
+			if err := want.honest(s, nil); !accepted && err != nil {
+				t.Error(err)
+			}
+			must(t, s.Close())
 		}
 	}
-	s := openStore(t, disk)
-	o, err := s.Owed(nil)
-	if err != nil || o == nil || !o.MarkLost {
-		t.Errorf("the mark that was lost: %+v, %v", o, err)
-	}
-	if err := want.honest(s, nil); err != nil {
-		t.Error(err)
-	}
-	must(t, s.Close())
 }

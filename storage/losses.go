@@ -27,10 +27,9 @@ type Restoration struct {
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
 	// Doubt is the largest number of changes that may be missing after the copy's readable end.
-	Doubt   uint64   `json:"doubt,omitempty"`
-	Known   []Lead   `json:"known,omitempty"` // the series whose end is missing
-	Lacks   string   `json:"lacks,omitempty"`
-	Sources []string `json:"sources,omitempty"`
+	Doubt uint64 `json:"doubt,omitempty"`
+	Known []Lead `json:"known,omitempty"` // the series whose end is missing
+	Lacks string `json:"lacks,omitempty"`
 }
 
 // TakenAt returns the time before which nothing is missing.

@@ -40,6 +40,9 @@ type Assembled struct {
 	Lacking []Affected // the incomplete records with known codes
 }
 
+// ownMedium is the name of the store itself among the sources.
+const ownMedium = "the damaged store"
+
 // Source is one medium that Assemble read.
 type Source struct {
 	Name     string
@@ -103,6 +106,7 @@ type assembly struct {
 	meter  *meter
 	unsure bool // the end of the log may be damaged, although Pebble reports no error
 	begun  bool // there is a part of the new store
+	fills  bool // a medium may fill what the store is known to lack; nothing else needs a new store
 
 	marked  *Head // the content of the mark; nil: it cannot be read
 	noMark  error // why the mark cannot be read
@@ -145,7 +149,7 @@ func (r *assembly) run(ctx context.Context) error {
 		return err
 	}
 	if !r.gone {
-		own, err := openFolder(r.o, "the damaged store", true)
+		own, err := openFolder(r.o, ownMedium, true)
 		if err != nil {
 			return err
 		}
@@ -171,6 +175,10 @@ func (r *assembly) run(ctx context.Context) error {
 	}
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
+	}
+	gave := func(s Source) bool { return s.Name != ownMedium && s.Taken > 0 }
+	if r.fills && !slices.ContainsFunc(r.said.Sources, gave) {
+		return ErrSound
 	}
 	report, err := checkCopy(ctx, r.o, aside, nil, r.meter)
 	if err != nil {
@@ -274,7 +282,8 @@ func (r *assembly) needed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	more, forks, err := r.compare(db, report)
+	more, forks, err := r.compare(ctx, db, report)
+	r.fills, more = r.fills && !more && forks == nil, more || r.fills
 	if err == nil && forks != nil {
 		err = r.hold(db, forks, more)
 	}
@@ -286,7 +295,8 @@ func (r *assembly) needed(ctx context.Context) error {
 
 // compare reports whether a medium has something that a sound store lacks (more), and returns the media with another
 // history.
-func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Witness, err error) {
+func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (more bool, forks []Witness,
+	err error) {
 	j, err := newMarkJudge(db)
 	if err = cmp.Or(err, r.o.foreign(maps.Keys(j.series))); err != nil {
 		return false, nil, err
@@ -295,23 +305,24 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Wi
 	// In the last bytes of the log Pebble cannot tell damage from bytes that were never synced.
 	more = row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
 	r.unsure = more
-	note := func(name string, w *Witness, lacking bool) {
-		switch {
-		// a restoration that knew as much has read this medium, unless it is another one at the same path
-		case w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w):
-			more = more || lacking && (row == nil || !slices.Contains(row.Sources, name))
-		case w.Diverged:
+	note := func(w *Witness, from Sources, lacking bool) (err error) {
+		switch known := w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w); {
+		case !known && w.Diverged:
 			forks = append(forks, *w)
-		default:
+		case !known:
 			more = true
+		case w != nil || lacking: // the restoration that knew as much may have read another medium, or read it badly
+			fills, bad := r.mayFill(ctx, db, j.id, from)
+			r.fills, err = r.fills || fills, bad
 		}
+		return err
 	}
-	for _, dir := range r.from.Backups { // a backup may also have rows that the store is known to lack
+	lacking := len(report.Missing) > 0
+	for _, dir := range r.from.Backups {
 		w, err := r.lookAtBackup(db, j, dir)
-		if err != nil {
+		if err = cmp.Or(err, note(w, Sources{Backups: []string{dir}}, lacking)); err != nil {
 			return false, nil, err
 		}
-		note("backup "+dir, w, row != nil || len(report.Missing) > 0)
 	}
 	w, err := leads("the box's last status", "", storeHead(j.id, db, j.series), numbersHead(j.id, r.from.Last, 0))
 	if w != nil {
@@ -326,7 +337,10 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Wi
 	case errors.Is(err, errForeign):
 		r.unreadable(name)(err.Error())
 		return more, forks, nil
-	case end == nil && err == nil, row != nil && errors.Is(err, ErrCorrupt):
+	case end == nil && err == nil:
+		return more, forks, nil
+	case row != nil && errors.Is(err, ErrCorrupt):
+		r.unreadable(name)(oneLine(err.Error()))
 		return more, forks, nil
 	case end == nil && !errors.Is(err, ErrCorrupt):
 		return false, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
@@ -336,10 +350,44 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Wi
 		return false, nil, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v",
 			ErrCorrupt, end.strange))
 	}
-	if note(name, w, row != nil); w != nil && !w.Diverged && row == nil {
+	err = note(w, Sources{Copy: r.from.Copy}, lacking || len(end.strange) > 0)
+	if err == nil && w != nil && !w.Diverged && row == nil {
 		err = unreadSegment(r.o, r.from.Copy)
 	}
 	return more, forks, err
+}
+
+// mayFill reports whether a medium has a link, or a row of an incomplete record, that the store lacks. Assemble may
+// still refuse the row.
+func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources) (more bool, err error) {
+	h, err := readHoles(db)
+	m := &assembly{o: r.o, from: from, said: &Assembled{}, own: &folder{}, histories: newHistories(), id: id,
+		named: make(map[string]uint64)}
+	m.begin()
+	err = cmp.Or(err, m.others(ctx))
+	for _, s := range m.sources {
+		err = cmp.Or(err, s.rows(ctx, func(key, value []byte) error {
+			switch old, lacks := get(db, key); {
+			case len(key) < 9:
+			case key[0] == tableJournal, key[0] == tablePart && h.partial[be.Uint64(key[1:])]:
+				more = more || lacks != nil
+			case key[0] == tableEntry && h.partial[be.Uint64(key[1:])]:
+				e, bad := decodeEntry(0, value)
+				was, worse := decodeEntry(0, old)
+				more = more || bad == nil && (worse != nil || was.Revision < e.Revision)
+			}
+			return onlyIf(more, errStop)
+		}, m.unreadable(s.name)))
+	}
+	for _, f := range m.opened {
+		_ = f.close() // it was only read
+	}
+	for _, s := range m.said.Sources {
+		for _, bad := range s.Bad {
+			r.unreadable(s.Name)(bad)
+		}
+	}
+	return more, onlyIf(!more && !errors.Is(err, ErrNoStore) && !errors.Is(err, ErrCorrupt), err)
 }
 
 // unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
@@ -456,9 +504,6 @@ func (a *assembly) finish() error {
 	// A mark that was made after a loss of the mark does not bound the numbers.
 	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
-	for _, s := range a.said.Sources {
-		a.row.Sources = append(a.row.Sources, s.Name)
-	}
 	if a.row.MarkLost && a.copy != nil {
 		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
 	}
@@ -469,7 +514,6 @@ func (a *assembly) finish() error {
 		a.row.Taken = min(a.row.Taken, was.Taken)
 		a.row.Doubt = max(a.row.Doubt, was.Doubt)
 		a.row.Lacks = cmp.Or(a.row.Lacks, was.Lacks)
-		a.row.Sources = append(a.row.Sources, was.Sources...)
 	}
 	if err := a.db.Delete(keyRestored, pebble.NoSync); err != nil { // the new row is written last
 		return err
