@@ -663,3 +663,24 @@ func TestAssemble_Filled(t *testing.T) {
 		}
 	}
 }
+
+// The mark that is made after a loss of the mark bounds no number until Settle: the unsettled store may be lost too.
+func TestRebuild_Twice(t *testing.T) {
+	disk := onlyCard(t, carded(t))
+	for _, settled := range []bool{false, false, true} {
+		s := rebuilt(t, disk)
+		o, err := s.Owed(nil)
+		if err != nil || o == nil || !o.MarkLost {
+			t.Fatalf("before settled %v: %+v, %v", settled, o, err)
+		}
+		if settled {
+			must(t, settle(s, 20, "named"))
+		}
+		must(t, errors.Join(s.Close(), disk.RemoveAll("box/store"), syncDir(disk, "box")))
+	}
+	s := rebuilt(t, disk)
+	if o, err := s.Owed(nil); err != nil || o == nil || o.MarkLost {
+		t.Errorf("with the mark of a settled store: %+v, %v", o, err)
+	}
+	must(t, s.Close())
+}

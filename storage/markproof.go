@@ -399,7 +399,11 @@ func (j *markJudge) newLine() uint64 {
 }
 
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
-	return writeNewMark(o.FS, o.MarkPath, markHead(j.id, j.series), firstSlot, generation)
+	id := j.id
+	if j.restored != nil {
+		clear(id[8:])
+	}
+	return writeNewMark(o.FS, o.MarkPath, markHead(id, j.series), firstSlot, generation)
 }
 
 // LookAtMark compares the mark file at a path with this store, and changes nothing; "" stands for the configured file.

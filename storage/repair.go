@@ -72,6 +72,9 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 	o.setDefaults()
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
 	r.marked, r.noMark = readMark(o.FS, o.MarkPath, false)
+	if r.marked != nil && [8]byte(r.marked.Store[8:]) == [8]byte{} { // made after the store's own mark was lost
+		r.noMark = errNoMark
+	}
 	fatal := o.Fatal
 	o.Fatal = func(message string) {
 		_ = o.FS.RemoveAll(r.aside()) // the disk may be full of it
