@@ -15,8 +15,9 @@
 //	05, 06 sealed, of a withholding voucher  none: no rule bundle computes such a note; named in resumen.json
 //	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each
 //	                                         code; other cases (C9) in f930 alone; extracto_compras (art. 86) too
-//	11 sealed                                anexo02, columns O to S (p. 9), libro_consumidores; goods and services
-//	                                         together, or for a domiciled third party: the book alone
+//	11 sealed                                anexo02, columns O to S (p. 9), libro_consumidores, and if it is the
+//	                                         taxpayer's own detalle_exportaciones (art. 84); not in anexo02: goods
+//	                                         and services together, or for a domiciled third party
 //	09 sealed                                f930; annex 11 (p. 45) by hand
 //	04, 08, 15 sealed                        none; named in resumen.json with the steps to do by hand
 //	14 sealed                                anexo05 (p. 22); extracto_compras; with 13 % withheld f930 too;

@@ -210,6 +210,9 @@ func (p *placement) export(d *sealed, s *Settings) {
 		p.addFile(annex02)
 	}
 	p.addFile(consumers)
+	if d.Third == nil {
+		p.add(exported, "", d.day, d.ControlNumber, d.Code, d.name, "", money(d.taxed))
+	}
 	if carriage := d.Resumen.Insurance.Add(d.Resumen.Freight); carriage.IsPositive() && d.Emisor.Exports != 2 {
 		p.note("incluye %s de seguro y flete: Aduanas compara los bienes con la declaración de mercancías (p. 10)",
 			money(carriage))

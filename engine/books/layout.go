@@ -120,6 +120,10 @@ var (
 		Fecha | Establecimiento | Del No. | Al No. | Máquina registradora | +Ventas exentas
 		+Ventas no sujetas | +Ventas gravadas locales | +Exportaciones | +Total de ventas
 		+Por cuenta de terceros | Documentos | Ajuste`)
+	// exported is the detail of exports (art. 84). The document does not name the customs declaration.
+	exported = book("detalle_exportaciones.csv", "Detalle de exportaciones", "exportaciones, art. 84 del reglamento", `
+		No. | Fecha | Número de control | Código de generación | Cliente del exterior
+		Declaración de mercancías | +Valor de las exportaciones`)
 	// f930 is the monthly report of the agent of perception and withholding.
 	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
 		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
@@ -163,7 +167,7 @@ var (
 
 // layouts are the files of issued documents. receivedLayouts are the files of received documents.
 var (
-	layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930,
-		purchases, incomeTaxes, expected}
+	layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, exported,
+		f930, purchases, incomeTaxes, expected}
 	receivedLayouts = []*layout{annex03, annex06, annex07, annex08}
 )

@@ -293,6 +293,8 @@ class Month:
             self.days[d.date, place, "11", int(income), 0 if operation in "124" else int(operation)].append((d, operation))
         self.bookdays[d.date, d.establishment, d.series, "11"].append(d)
         self.placed.add(d.code)
+        if not d.third:  # art. 84: the taxpayer's own exports; the form of the customs is in no member of the document
+            self.put("detalle_exportaciones.csv", d, [day(d.date), d.number, d.code, d.party.name, "", money(d.exported)])
 
     def export_row(self, date, first, last, of, operation, income):
         amounts = [of.get(c, ZERO) for c in "OPQRS"]
@@ -416,7 +418,8 @@ class Month:
             row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in [*amounts, exports]),
                    money(sum(amounts) + exports), money(others), str(len(invoices)), ""]
             self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, kind, 0), row))
-        numbered = ("libro_contribuyentes.csv", "f930.csv", "extracto_compras.csv", "renta_retenida.csv", "retenciones_por_recibir.csv")
+        numbered = ("libro_contribuyentes.csv", "f930.csv", "extracto_compras.csv", "renta_retenida.csv", "retenciones_por_recibir.csv",
+                    "detalle_exportaciones.csv")
         for file in ("anexo01.csv", "anexo02.csv", "anexo05.csv", "anexo09.csv", "anexo10.csv", "anexo12.csv", "anulados.csv",
                      "libro_contribuyentes.csv", "libro_consumidores.csv", *numbered[1:]):
             rows = [cells for _, cells in sorted(self.rows[file], key=lambda r: r[0])]
@@ -425,8 +428,8 @@ class Month:
             if file.startswith("libro"):
                 rows += self.ends(file, rows)
             elif file in numbered[2:]:  # sums of the last columns, which are amounts
-                amounts = {"extracto_compras.csv": 4}.get(file, 2)
-                width = {"extracto_compras.csv": 12, "renta_retenida.csv": 8}.get(file, 10)
+                amounts = {"extracto_compras.csv": 4, "detalle_exportaciones.csv": 1}.get(file, 2)
+                width = {"extracto_compras.csv": 12, "renta_retenida.csv": 8, "detalle_exportaciones.csv": 7}.get(file, 10)
                 sums = [money(sum((Decimal(r[k]) for r in rows), ZERO)) for k in range(width - amounts, width)]
                 rows += [["Totales", *[""] * (width - amounts - 1), *sums]]
             (out / file).write_text("".join(";".join(r) + "\r\n" for r in rows), encoding="utf-8", newline="")
