@@ -153,7 +153,7 @@ var operators = []Code{
 	operator("BACKUP_UNDER_WAY", 409, "Another backup is under way", "Wait until that backup has ended"),
 	operator("RULE_EXPIRED", 409, "The rule's last day has passed", "Put it back in force with --expired"),
 	operator("NO_SUCH_RULE", 409, "The appliance has no such rule", "See dtectl rules list"),
-	operator("NO_SUCH_TOKEN", 404, "There is no token of that number", "See dtectl tokens list"),
+	operator("NO_SUCH_TOKEN", 404, "There is no token of that number", "See dtectl token list"),
 	operator("NO_CONTINGENCY", 404, "No contingency fits the request",
 		"See the contingencies in the appliance's status"),
 }
