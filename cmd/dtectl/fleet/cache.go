@@ -192,11 +192,16 @@ func (e *enrolments) lost() map[string][]byte {
 		key, _, _ := strings.Cut(tagged, " ")
 		branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
 		epoch, _ := fleetproto.NumberOf(key)
-		held := e.read[key+" "+e.tags[key]].Enrolment
-		if held != nil && tagged == key+" "+e.tags[key] {
+		there := key + " " + e.tags[key]
+		held := e.read[there].Enrolment
+		if held != nil && tagged == there {
 			continue
 		}
-		kept, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+		keys := e.c.keys()
+		if _, err := e.c.Identity.OpenEnrolment(e.objects[there], keys[:1], branch, epoch); err == nil {
+			keys = keys[:1] // what a former key signed is not newer, whatever its date
+		}
+		kept, err := e.c.Identity.OpenEnrolment(data, keys, branch, epoch)
 		if err == nil && !kept.At.Before(signed[key]) && (held == nil || kept.At.After(held.At)) {
 			lost[key], signed[key] = data, kept.At
 		}

@@ -65,7 +65,7 @@ func (g *chainGame) truth(group string) (d *fleetproto.Desired) {
 	if top > 0 {
 		var err error
 		d, err = g.chain.Identity.OpenDesired(g.liar.owner[fleetproto.DesiredKey(group, top)], []fleetproto.Key{
-			fleetproto.Public(g.director(1)), {ID: "second", Public: fleetproto.Public(g.director(2)).Public}}, group, top)
+			fleetproto.Public(g.director(1)), fleetproto.Public(g.director(2)), fleetproto.Public(g.director(3))}, group, top)
 		g.must(err)
 	}
 	return d
@@ -469,7 +469,8 @@ func (g *chainGame) act(lies string) {
 	g.pass([]time.Duration{16 * time.Minute, time.Hour, 3 * time.Hour, 30 * time.Hour}[g.rnd.IntN(4)])
 }
 
-// rekey replaces the director's key or, the second time, runs the verb once more.
+// rekey replaces the director's key, twice, or runs the verb once more. A thief of the first key has enrolled a box. At
+// the second change somebody gives the first key again, at a machine that may be new: nothing is signed.
 func (g *chainGame) rekey() {
 	for _, folder := range []string{fleetproto.DesiredRoot, fleetproto.BoxesFolder} { // the store's owner looks first
 		for key, data := range g.liar.owner {
@@ -482,17 +483,44 @@ func (g *chainGame) rekey() {
 	for _, b := range g.boxes {
 		names = append(names, b.name)
 	}
-	if g.keys++; g.keys == 1 {
+	c, old := Rekey{}, fleetproto.Public(g.director(min(g.keys+1, 2)))
+	switch g.keys++; g.keys {
+	case 1:
+		b := g.boxes[g.rnd.IntN(len(g.boxes))]
+		s, err := NewSurveyor(g.chain).Read(g.t.Context())
+		for i := 0; err == nil && i < len(s.Branches); i++ {
+			if e := s.Branches[i].Enrolment; e != nil && e.Branch == b.name {
+				data, err := g.chain.Identity.Seal(&fleetproto.Enrolment{Branch: b.name, Epoch: e.Epoch + 1, Group: b.group,
+					Key: fleetproto.EncodeKey(fleetproto.Public(g.director(1)).Public), At: g.now, By: "x"}, g.director(1))
+				g.must(err)
+				key := fleetproto.BoxKey(b.name, e.Epoch+1)
+				if g.store.Held(key) == nil {
+					g.must(g.store.Overwrite(context.Background(), key, data))
+					c.Except = []string{fmt.Sprintf("%s/%d", b.name, e.Epoch+1)}
+				}
+			}
+		}
 		g.newKey("second")
+	case 2:
+		g.newKey("third")
+		before, at := maps.Clone(g.liar.owner), g.chain.Cache
+		if g.rnd.IntN(2) == 0 {
+			g.chain.Cache = g.t.TempDir()
+		}
+		err := (&Rekey{}).run(g.t.Context(), g.chain, fleetproto.Public(g.director(1)))
+		if g.chain.Cache = at; err == nil || fmt.Sprint(before) != fmt.Sprint(g.liar.owner) {
+			g.fatal("rekey with the first of three keys: %v", err)
+		}
 	}
 	var err error
 	for range 40 {
 		_ = (&Status{Accept: names}).Run(g.t.Context(), g.chain)
-		if err = (&Rekey{}).run(g.t.Context(), g.chain, fleetproto.Public(g.director(1))); err == nil {
+		if err = c.run(g.t.Context(), g.chain, old); err == nil {
 			break
 		}
 	}
-	g.note("rekey: %v", err)
+	_ = (&Status{Accept: names}).Run(g.t.Context(), g.chain) // what Except left out
+	g.note("rekey %d, except %q: %v", g.keys, c.Except, err)
 	if err != nil {
 		g.fatal("rekey")
 	}
@@ -618,7 +646,7 @@ func TestChainGame(t *testing.T) {
 	out, errs := term.Out, term.Err
 	term.Out, term.Err = term.New(&quiet), term.New(&quiet)
 	t.Cleanup(func() { term.Out, term.Err = out, errs })
-	seeds, dir := 2, t.TempDir()
+	seeds, dir := 3, t.TempDir()
 	clear(gameMade)
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds = 60

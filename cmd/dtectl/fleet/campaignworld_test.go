@@ -168,8 +168,8 @@ func (l *liar) List(ctx context.Context, prefix string) iter.Seq2[archive.Object
 func (b *gameBox) start() {
 	g, err := b.game, error(nil)
 	b.agent, err = fleet.New(fleet.Options{Store: b.liar, Chain: g.chain.Identity, Branch: b.name, Group: b.group,
-		Director: []fleetproto.Key{{ID: directorID, Public: fleetproto.Public(g.director(1)).Public},
-			{ID: "second", Public: fleetproto.Public(g.director(2)).Public}},
+		Director: []fleetproto.Key{fleetproto.Public(g.director(1)), fleetproto.Public(g.director(2)),
+			fleetproto.Public(g.director(3))},
 		Box: b.key, Points: []fleetproto.Point{b.point}, Rules: gameRules{b.gate, b}, State: b.disk,
 		Logger: slog.New(slog.DiscardHandler), Now: b.now, Rand: rand.New(rand.NewPCG(g.rnd.Uint64(), 1)),
 		Describe: func(s *fleetproto.Status) { s.Ready = true }, Last: fleettest.NoNumbers})
@@ -179,7 +179,8 @@ func (b *gameBox) start() {
 func (b *gameBox) now() time.Time { return b.game.now.Add(b.off) }
 
 func (g *chainGame) director(n int) fleetproto.Signer {
-	return fleetproto.Signer{ID: directorID, Private: key([]string{"", "director", "second"}[n])}
+	return fleetproto.Signer{ID: directorID + []string{"", "", " 2", " 3"}[n],
+		Private: key([]string{"", "director", "second", "third"}[n])}
 }
 
 func newChainGame(t *testing.T, seed uint64, dir string) *chainGame {

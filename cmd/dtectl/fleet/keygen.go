@@ -96,9 +96,10 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	both.former = []fleetproto.Key{old}
 	surveyor := NewSurveyor(&both)
 	s := new(Survey)
-	if c.DryRun {
-		_, err = surveyor.enrolments.list(ctx)
-	} else {
+	if _, err = surveyor.enrolments.list(ctx); err == nil {
+		err = c.checkOld(ctx, surveyor.enrolments)
+	}
+	if err == nil && !c.DryRun {
 		s, err = restored(ctx, &both, surveyor)
 	}
 	if err != nil {
@@ -123,11 +124,37 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
+// checkOld refuses an old key that the boxes no longer obey: a third key was the first to enrol half of the branches or
+// more. A thief may have made up branches too, but fewer.
+func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
+	first, others := make(map[string]bool), []string(nil)
+	for _, key := range slices.Sorted(maps.Keys(held.tags)) {
+		name := strings.TrimSuffix(strings.TrimPrefix(key, fleetproto.BoxesFolder), ".jws")
+		branch, _, _ := strings.Cut(name, "/")
+		if first[branch] || slices.Contains(c.Except, name) {
+			continue
+		}
+		first[branch] = true
+		epoch, _ := fleetproto.NumberOf(key)
+		if _, err := held.get(ctx, branch, epoch); foreign(err) {
+			others = append(others, name)
+		} else if err != nil {
+			return err
+		}
+	}
+	if n := len(others); n > 0 && 2*n >= len(first) {
+		return fmt.Errorf("neither %s nor director.public has signed %d of %d (%s): give the key that was in use until "+
+			"now; what no director signed, --except leaves out; nothing was signed", held.c.former[0].ID, n, len(first),
+			strings.Join(others[:min(n, 5)], ", "))
+	}
+	return nil
+}
+
 // enrolments signs again, of the enrolments that the survey has listed (held), those that the old key signed. It begins
 // with each branch's highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier
 // run has signed all enrolments (this centre remembers it, or the new key has signed a version too), this run signs no
-// enrolment. It signs nothing with an error of the survey (lost), nor if the old key is not the one that the boxes pin.
-// It returns all groups; true marks a group that has a branch.
+// enrolment. It signs nothing with an error of the survey (lost). It returns all groups; true marks a group that has a
+// branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)
@@ -144,7 +171,6 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 	}
 	done := last == fleetproto.Fingerprint(chain.Director.Public)
 	moved, rekeyed := false, false // the new key has signed a version, and an enrolment again
-	former, other := false, false  // the old key alone has signed an enrolment, and a third key
 	for _, group := range ordered {
 		own, err := chain.signs(ctx, group)
 		if err != nil && !foreign(err) {
@@ -173,7 +199,6 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		e, err := held.get(ctx, branch, epoch)
 		if foreign(err) && !errors.Is(err, archive.ErrNotFound) {
 			term.Printf("%s is left as it is: %v\n", key, err)
-			other = true
 			continue
 		}
 		if err != nil {
@@ -182,14 +207,10 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		if _, err := mine.get(ctx, branch, epoch); err == nil {
 			signed[e], top[branch] = true, max(top[branch], cmp.Or(e.Highest, e.Epoch))
 			rekeyed = rekeyed || e.Highest > 0
-		} else if former = true; !foreign(err) {
+		} else if !foreign(err) {
 			return nil, err
 		}
 		branches[branch] = append(branches[branch], e)
-	}
-	if other && !former && !rekeyed && !done { // however old the versions are that the old key has signed
-		return nil, fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin",
-			both.former[0].ID)
 	}
 	if lost != nil {
 		return nil, lost

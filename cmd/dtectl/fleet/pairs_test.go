@@ -537,7 +537,7 @@ func TestRekey_WrongKey(t *testing.T) {
 		}
 		wrong := fleetproto.Public(fleetproto.Signer{ID: "wrong", Private: key("director 0")})
 		if err := (&Rekey{}).run(t.Context(), w.chain, wrong); err == nil || !strings.Contains(err.Error(),
-			"wrong has signed nothing of this chain") {
+			"neither wrong nor director.public has signed 2 of 2 (centro/1, norte/1)") {
 			t.Errorf("another key than the old one: %v", err)
 		}
 		w.must((&Rekey{}).run(t.Context(), w.chain, old))
@@ -618,16 +618,25 @@ func TestRekey_ShortList(t *testing.T) {
 }
 
 // TestRekey_OldestKey: the key is changed for the second time, and the first key is given instead of the second; or the
-// new key has enrolled a box, and another key is given. Nothing is signed, whatever the centre remembers, and the right
-// key then moves the chain.
+// new key has enrolled a box, and another key is given; or a thief's enrolment by the first key is still in the store.
+// Nothing is signed, whatever the centre remembers, and the right key then moves the chain.
 func TestRekey_OldestKey(t *testing.T) {
-	for _, fresh := range []bool{false, true} {
+	for n := range 4 {
+		fresh, thief := n%2 == 0, n/2 == 0
 		w := newWorld(t, "centro", "norte")
 		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
 		w.obey()
-		w.survey()
+		c := Rekey{}
+		if thief {
+			robber := w.add("centro")
+			robber.report()
+			w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(robber.status.Key)}, Replace: true}).Run(t.Context(),
+				w.chain))
+			w.boxes, c.Except = w.boxes[:2], []string{"centro/2"}
+		}
 		first := w.newKey("director 2")
-		w.must((&Rekey{}).run(t.Context(), w.chain, first))
+		w.must(c.run(t.Context(), w.chain, first))
+		_ = (&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain)
 		w.obey()
 		w.survey()
 		version, second := w.head().Version, w.newKey("director 3")
@@ -637,7 +646,7 @@ func TestRekey_OldestKey(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			if err := (&Rekey{}).run(t.Context(), w.chain, first); err == nil || !strings.Contains(err.Error(),
-				"has signed nothing of this chain") {
+				"give the key that was in use until now") {
 				t.Errorf("fresh %v: the first key: %v", fresh, err)
 			}
 		}
@@ -650,12 +659,27 @@ func TestRekey_OldestKey(t *testing.T) {
 		}
 		w.must((&Rekey{}).run(t.Context(), w.chain, second))
 		for _, b := range w.survey().Branches {
-			if b.Enrolment == nil {
-				t.Errorf("fresh %v: nobody has enrolled %s", fresh, b.Name)
+			if b.Enrolment == nil || b.Enrolment.Epoch != 1 {
+				t.Errorf("fresh %v, thief %v: who has %s: %+v", fresh, thief, b.Name, b.Enrolment)
 			}
 		}
 		if got := w.head().Version; got != version+1 {
-			t.Errorf("fresh %v: version %d follows %d", fresh, got, version)
+			t.Errorf("fresh %v, thief %v: version %d follows %d", fresh, thief, got, version)
+		}
+	}
+}
+
+// TestRekey_ClockBack: an enrolment whose date is after that of the new key's signature is not put back over it.
+func TestRekey_ClockBack(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.survey()
+	w.now = w.now.Add(-5 * time.Minute)
+	old := w.newKey("director 2")
+	for range 2 {
+		w.must((&Rekey{}).run(t.Context(), w.chain, old))
+		if s := w.survey(); s.Branches[0].Enrolment == nil || len(s.Faults) > 0 {
+			t.Errorf("%+v, %q", s.Branches[0].Enrolment, s.Faults)
 		}
 	}
 }
