@@ -353,6 +353,51 @@ func TestBehind_Sibling(t *testing.T) {
 	burn(t, "begun anew", s, boxes[1])
 }
 
+// A restored store meets the card of another history: a dry run names what the next run names, and if the mark becomes
+// unreadable, the numbers of the card are still known.
+func TestBehind_RestoredSibling(t *testing.T) {
+	fs := carded(t)
+	other := onlyCard(t, fs)
+	s := rebuilt(t, other)
+	trustCopy(t, s)
+	sound(t, s)
+	s = live(t, other)
+	var last uint64
+	for n := uint64(600); n < 620; n++ {
+		last = put(t, s, "a", n).Number
+	}
+	sound(t, s)
+	for _, marked := range []bool{false, true} {
+		disk := onlyCard(t, fs)
+		if marked {
+			must(t, disk.MkdirAll("other", 0o700))
+			writeFile(t, disk, markPath, readFile(t, fs, markPath))
+		}
+		s = rebuilt(t, disk)
+		must(t, errors.Join(s.SkipTo(ctx, "a", 8, "left out"), s.Close()))
+		takeCard(t, other, disk)
+		dry, err := Assemble(ctx, Sources{Copy: card, Dry: true}, options(disk), nil)
+		if _, again := Assemble(ctx, Sources{Copy: card}, options(disk), nil); !errors.Is(err, ErrDiverged) ||
+			!errors.Is(again, ErrDiverged) {
+			t.Fatal(err, again)
+		}
+		s = openStore(t, disk)
+		o, err := s.Owed(nil)
+		if must(t, errors.Join(err, s.Close())); fmt.Sprint(dry.Owed.Series) != fmt.Sprint(o.Series) {
+			t.Errorf("a dry run says %+v, then it is %+v", dry.Owed.Series, o.Series)
+		}
+		must(t, disk.RemoveAll(card))
+		writeFile(t, disk, markPath, []byte("bad"))
+		newMarkOf(t, disk, "", true)
+		s = openStore(t, disk)
+		o, err = s.Owed(nil)
+		if err != nil || o.Series[0].Series != "a" || o.Series[0].Known != last {
+			t.Errorf("a card knew %d of a: %+v, %v", last, o, err)
+		}
+		must(t, s.Close())
+	}
+}
+
 // A mark that says more than the store: the store can be opened to be read, and numbers nothing.
 func TestBehind_Mark(t *testing.T) {
 	s, fs := newStore(t)

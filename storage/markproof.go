@@ -84,17 +84,25 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	from := j.look(o.FS, cmp.Or(aim.From, j.row.Path, o.MarkPath))
 	usable := from.Kind == MarkSound || from.Kind == MarkAhead
 	row := j.restored
+	if row == nil {
+		row = &Restoration{At: o.Now().UnixNano(), From: j.id}
+	}
+	if !usable {
+		for _, w := range j.behind {
+			p.more(&w, row, j.series)
+		}
+		p.more(p.Mark.Ahead, row, j.series) // an old mark may still know more than the store
+	}
 	switch {
 	case aim.From != "" && !usable:
 		return p, fmt.Errorf("%w: %s", ErrMark, from.What)
 	case usable:
 		p.Moved = from.Path
-	case row != nil:
+	case j.restored != nil:
 		p.Last = row.TakenAt()
-		p.Doubts = []string{"the store was made from a backup or a copy and is not reconciled yet, and the mark that " +
-			"knew the numbers spent since is gone"}
+		p.doubt("the store was made from a backup or a copy and is not reconciled yet, and the mark that knew the " +
+			"numbers spent since is gone")
 	default:
-		row = &Restoration{At: o.Now().UnixNano(), From: j.id}
 		if err := p.prove(ctx, &o, db, j, row, aim.Second, progress); err != nil {
 			return p, err
 		}
@@ -171,10 +179,6 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	if p.Last.IsZero() {
 		row.Taken = row.At
 	}
-	for _, w := range j.behind {
-		p.more(&w, row, j.series)
-	}
-	p.more(p.Mark.Ahead, row, j.series) // an old mark may still know more than the store
 	if err := p.proveByCopy(o, db, j, row, second); err != nil {
 		return err
 	}

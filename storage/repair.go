@@ -440,10 +440,11 @@ func (r *assembly) hold(db *pebble.DB, forks []Witness, more bool) (err error) {
 			err = errors.Join(err, setWitnesses(db, db, w.covers, &w, pebble.Sync))
 		}
 	}
-	if more || err != nil {
+	row, bad := readJSON[*Restoration](db, keyRestored)
+	if err = errors.Join(err, bad); more || err != nil {
 		return err
 	}
-	r.said.Owed, err = owed(db, nil, forks, r.marked, r.from.Possible)
+	r.said.Owed, err = owed(db, row, forks, r.marked, r.from.Possible)
 	return errors.Join(fmt.Errorf("%w: %s", ErrDiverged, &forks[0]), err)
 }
 
