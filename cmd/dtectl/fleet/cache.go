@@ -74,8 +74,8 @@ func (c *Chain) versionFile(group string, version int64) string {
 	return filepath.Join(c.cached("desired"), group, strconv.FormatInt(version, 10)+".jws")
 }
 
-// keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. remember
-// reports an error of the folder.
+// keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version, and ignores
+// errors: remember reports an error of the folder.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	file := c.versionFile(group, version)
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
@@ -209,8 +209,8 @@ func (e *enrolments) lost() map[string][]byte {
 	return lost
 }
 
-// putBack writes a lost enrolment. It overwrites what lies in its place, unless that is an enrolment signed later: this
-// machine may still have the director's former key.
+// putBack writes a lost enrolment. It overwrites any other object under that key, except an enrolment signed at the
+// same time or later: this machine may still have the director's former key.
 func (c *Chain) putBack(ctx context.Context, key string, data []byte) error {
 	err := c.CreateOnce(ctx, key, data)
 	if !errors.Is(err, archive.ErrExists) {

@@ -112,7 +112,7 @@ func (s *Survey) whole() error {
 }
 
 // disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
-// series. A closed point, a replaced box, or an enrolment that the store has lost or put back makes no difference.
+// series. That includes a closed point, a replaced box's, and one of an enrolment that the store has lost or put back.
 func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.Point) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {

@@ -150,11 +150,10 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 	return nil
 }
 
-// enrolments signs again, of the enrolments that the survey has listed (held), those that the old key signed. It begins
-// with each branch's highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier
-// run has signed all enrolments (this centre remembers it, or the new key has signed a version too), this run signs no
-// enrolment. It signs nothing with an error of the survey (lost). It returns all groups; true marks a group that has a
-// branch.
+// enrolments signs again those of the survey's enrolments (held) that the old key signed. It begins with each branch's
+// highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier run has signed all
+// enrolments (this centre remembers it, or the new key has signed a version too), this run signs none. It also signs
+// none if the survey ended with an error (lost). It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)

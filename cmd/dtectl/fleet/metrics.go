@@ -16,7 +16,7 @@ import (
 var (
 	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read in full.")
 	storeLost  = describeMetric("dte_chain_lost",
-		"Branches and groups with objects that the store has lost or put back.")
+		"Branches with objects that the store has lost or put back, plus the faults of the store or of a group.")
 
 	groupVersion = describeMetric("dte_chain_desired_version", "The last desired state that was published.", "group")
 	groupExpires = describeMetric("dte_chain_desired_expires_timestamp_seconds", "When that state expires.", "group")

@@ -188,7 +188,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 }
 
 // restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
-// that does not find its successor's enrolment goes on numbering.
+// numbers on until it finds its successor's enrolment.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {
