@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,12 +53,17 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
 	}
 	var chosen []waiting
-	given := func(w waiting) bool { // the branch has an epoch 1, which another key may have signed
-		_, listed := surveyor.enrolments.tags[fleetproto.BoxKey(w.branch, 1)]
-		return w.epoch > 1 || listed
+	for _, key := range slices.Sorted(maps.Keys(surveyor.enrolments.tags)) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
+		if (c.All || !c.Replace) && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
+			return b.Name == name && b.Enrolment != nil
+		}) { // its points of sale are not known
+			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace does "+
+				"not wait for that", name)
+		}
 	}
 	if c.All {
-		chosen = slices.DeleteFunc(slices.Clone(list), given)
+		chosen = slices.DeleteFunc(slices.Clone(list), func(w waiting) bool { return w.epoch > 1 || w.again != nil })
 		if len(chosen) == 0 {
 			return errors.New("no box waits to be enrolled in a branch that never had one")
 		}
@@ -66,10 +72,6 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		w, err := c.choose(list, box)
 		if err != nil {
 			return err
-		}
-		if w.epoch == 1 && given(w) && w.again == nil && !c.Replace {
-			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+
-				"gives the branch to this one", w.branch)
 		}
 		if c.Replace && w.again != nil { // with the points of its configuration alone
 			w.again, w.epoch = nil, w.epoch+1

@@ -655,7 +655,7 @@ func TestHead_FarVersion(t *testing.T) {
 }
 
 // TestEnrol_BeforeRekey: on a new machine, with a new key that has signed nothing yet, no branch that has a box is given
-// to the box that waits.
+// to the box that waits, and no point of sale of such a branch to another branch.
 func TestEnrol_BeforeRekey(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
@@ -665,12 +665,19 @@ func TestEnrol_BeforeRekey(t *testing.T) {
 	w.chain.Cache = w.at("other")
 	sur := w.add("sur")
 	sur.report()
-	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
-	err := (&Enrol{Boxes: []string{"centro=" + Fingerprint(spare.status.Key)}}).Run(t.Context(), w.chain)
-	if err == nil || !strings.Contains(err.Error(), "another key has enrolled a box of centro") {
-		t.Error(err)
+	sur.status.Points = first.status.Points
+	sur.report()
+	for _, c := range []Enrol{{All: true}, {Boxes: []string{"centro=" + Fingerprint(spare.status.Key)}},
+		{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}} {
+		err := c.Run(t.Context(), w.chain)
+		if err == nil || !strings.Contains(err.Error(), "another key has enrolled a box of centro") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	sur.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P099"}}
+	sur.report()
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 	for _, b := range w.survey().Branches {
 		if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Name == "centro" && b.Enrolment.Key != first.status.Key {
 			t.Errorf("%s: %+v", b.Name, b.Enrolment)

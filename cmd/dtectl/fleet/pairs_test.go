@@ -654,7 +654,7 @@ func TestRekey_OldestKey(t *testing.T) {
 		if fresh { // a centre that remembers the others enrols nobody before it has moved them
 			b := w.add("este")
 			b.report()
-			w.must((&Enrol{Boxes: []string{"este=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
+			w.must((&Enrol{Boxes: []string{"este=" + Fingerprint(b.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
 			refused()
 		}
 		w.must((&Rekey{}).run(t.Context(), w.chain, second))
