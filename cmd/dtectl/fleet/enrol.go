@@ -129,7 +129,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 			key := fleetproto.BoxKey(b.Name, epoch)
 			kept, _ := held.Chain.Identity.OpenEnrolment(held.lost[key], held.Chain.keys(), b.Name, epoch)
 			e := cmp.Or(kept, held.enrolments.read[key+" "+held.enrolments.tags[key]].Enrolment)
-			if e == nil || epoch < b.Enrolment.Epoch && dte.Year(b.Enrolment.At) < year {
+			if e == nil || epoch < b.Enrolment.Epoch && dte.Year(cmp.Or(b.Enrolment.First, b.Enrolment.At)) < year {
 				continue
 			}
 			for _, p := range e.Points {
@@ -169,6 +169,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 	if w.again != nil {
 		e.Points = append(e.Points, fleetproto.Unnamed(w.again.Points, e.Points)...)
 		e.Highest, e.Stolen = w.again.Highest, e.Stolen || w.again.Stolen
+		e.First = cmp.Or(w.again.First, w.again.At)
 	}
 	for epoch, others := w.epoch, 0; others < maxForeign && epoch < w.epoch+maxWaiting; epoch++ {
 		e.Epoch = epoch

@@ -234,6 +234,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 			if c.DryRun {
 				continue
 			}
+			e.First = cmp.Or(e.First, e.At)
 			e.Highest, e.At, e.By = highest, chain.Now().UTC().Truncate(time.Second), chain.Who
 			data, err := both.Identity.Seal(e, director)
 			if err == nil {

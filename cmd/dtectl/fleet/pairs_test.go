@@ -317,7 +317,8 @@ func TestRekey_LargeObject(t *testing.T) {
 }
 
 // TestEnrol_FormerPoint: a point of sale of a box that was replaced this year is given to no other branch, also where
-// nobody closed it: the replaced box has numbered its series.
+// nobody closed it: the replaced box has numbered its series. In the next year it is free, though the enrolment after it
+// is signed again.
 func TestEnrol_FormerPoint(t *testing.T) {
 	w := newWorld(t, "centro")
 	former := w.box("centro").status.Points
@@ -338,6 +339,10 @@ func TestEnrol_FormerPoint(t *testing.T) {
 	}
 	w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), held))
 	w.now = w.now.AddDate(0, 2, 0)
+	next.status.Points = append(next.status.Points, fleetproto.Point{Establishment: "M001", Point: "P020"})
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}}).Run(t.Context(), w.chain))
+	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
 	next.report()
 	sur.report()
 	w.must(enrol.Run(t.Context(), w.chain))

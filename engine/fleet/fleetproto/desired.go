@@ -264,6 +264,7 @@ type Enrolment struct {
 	Group  string    `json:"group,omitempty" is:"name?"`
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at" is:"set"`
+	First  time.Time `json:"first,omitzero"` // of an enrolment that was signed again: its first At
 	By     string    `json:"by" is:"set"`
 	// After is the version of the group's desired state that the box must verify before it issues numbers, because it
 	// closes points of sale. 0: none.
