@@ -398,6 +398,49 @@ func TestBehind_RestoredSibling(t *testing.T) {
 	}
 }
 
+// Two media continue an image of the store in two ways: the longer one is taken, and the other is named, once.
+func TestBehind_TwoWays(t *testing.T) {
+	disk := carded(t)
+	fs := disk.Copy()
+	s := openStore(t, disk) // sold on, from another image
+	now := disk.Copy()
+	for n := uint64(500); n < 503; n++ {
+		put(t, s, "a", n)
+	}
+	_, err := s.Advance(ctx, code(7), fresh, Change{To: fresh})
+	backup(t, s, backupDir)
+	must(t, errors.Join(err, s.Close(), disk.RemoveAll("box/store"), disk.RemoveAll("other")))
+	for _, path := range now.Files() {
+		if strings.HasPrefix(path, "box/store/") || path == markPath {
+			must(t, makeParents(disk, path))
+			writeFile(t, disk, path, readFile(t, now, path))
+		}
+	}
+	must(t, errors.Join(syncDir(disk, "box/store"), syncDir(disk, "other")))
+	s = live(t, fs)
+	var last uint64
+	for n := uint64(100); n < 110; n++ {
+		last = put(t, s, "a", n).Number
+	}
+	sound(t, s)
+	takeCard(t, fs, disk)
+	from := Sources{Copy: card, Backups: []string{backupDir}}
+	made, err := Assemble(ctx, from, options(disk), nil)
+	if err != nil || made.Whole || made.Last["a"] != last || len(made.missing()) != 2 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	s = openStore(t, disk)
+	must(t, errors.Join(settle(s, 0, "named"), s.Close()))
+	if again, err := Assemble(ctx, from, options(disk), nil); !errors.Is(err, ErrSound) {
+		t.Errorf("named once: %+v, %v", again, err)
+	}
+	s = live(t, disk)
+	if e := put(t, s, "a", 900); e.Number <= last {
+		t.Errorf("a continues with %d after %d", e.Number, last)
+	}
+	sound(t, s)
+}
+
 // A mark that says more than the store: the store can be opened to be read, and numbers nothing.
 func TestBehind_Mark(t *testing.T) {
 	s, fs := newStore(t)

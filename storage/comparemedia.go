@@ -203,6 +203,8 @@ func (w *Witness) String() string {
 	return text
 }
 
+func (a Lead) sameEnd(b Lead) bool { return a.Series == b.Series && a.End == b.End }
+
 func (a Lead) String() string {
 	switch {
 	case a.There > a.Here:
@@ -355,9 +357,8 @@ func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witnes
 		if err != nil {
 			return w, err
 		}
-		known := func(s Lead) bool { return s.Series == l.Series && s.End == l.End }
 		if !has && (end.Position > 0 || !w.Diverged) && !lost.has(end.Sequence, l.There) &&
-			!slices.ContainsFunc(settled, known) {
+			!slices.ContainsFunc(settled, l.sameEnd) {
 			return w, nil
 		}
 	}

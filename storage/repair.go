@@ -121,6 +121,7 @@ type assembly struct {
 	id      [16]byte          // of the store
 	ids     [][16]byte        // of the other media
 	named   map[string]uint64 // the last numbers that a medium names without having the rows
+	ends    []Lead            // the ends of the series on media with another history
 	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
 	*histories
 
@@ -490,7 +491,10 @@ func (a *assembly) finish() error {
 	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
 		known = a.lacks(known, w.Series, series) // what no medium has any more is settled too
 	}
-	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
+	settled, bad := readJSON[[]Lead](a.db, keySettled)
+	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
+	known = a.lacks(known, a.ends, series)
+	if err = errors.Join(err, onlyIf(!errors.Is(bad, ErrCorrupt), bad), setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
 		return err
 	}
 	h, err := readHoles(a.db)

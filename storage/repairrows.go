@@ -115,7 +115,9 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 			line.Last = make(map[string]uint64)
 		}
 		name := cmp.Or(p.Name, a.nameOf(sequence))
-		line.Last[name] = max(line.Last[name], p.Last)
+		if line.Last[name] = max(line.Last[name], p.Last); diverged != nil && !s.own {
+			a.ends = append(a.ends, Lead{Series: name, There: p.Last, End: p.Reach})
+		}
 	}
 	for _, name := range diverged {
 		if !slices.Contains(line.Diverged, name) {
