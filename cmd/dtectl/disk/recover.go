@@ -297,7 +297,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 			return exit(exitSource, "the store is sound, but not every medium could be compared with it: see the table")
 		}
 		if !done {
-			term.Printf("nothing to recover: the store is sound, and lacks no document of the media that were read\n")
+			term.Printf("nothing to recover: the store is sound. Of the media that were read it lacks at most what was " +
+				"accepted as lost\n")
 		}
 		return nil
 	}

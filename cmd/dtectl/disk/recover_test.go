@@ -526,7 +526,7 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			says(b, recovered(b, exitLoss), want) // what was seen is not forgotten without the medium
 			says(b, recovered(b, 0, "--from", from, "M001P001 01: "+c.lost, "others: none"),
 				fmt.Sprint(mainSeries, "  ", c.next))
-			says(b, recovered(b, 0, "--from", from), "nothing to recover")
+			says(b, recovered(b, 0, "--from", from), "nothing to recover", "at most what was accepted as lost")
 		})
 	}
 }
