@@ -58,8 +58,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		if (c.All || !c.Replace) && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 			return b.Name == name && b.Enrolment != nil
 		}) { // its points of sale are not known
-			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace does "+
-				"not wait for that", name)
+			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+
+				"does not wait for that", name)
 		}
 	}
 	if c.All {

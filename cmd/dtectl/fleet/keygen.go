@@ -143,8 +143,8 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 		}
 	}
 	if n := len(others); n > 0 && 2*n >= len(first) {
-		return fmt.Errorf("neither %s nor director.public has signed %d of %d (%s): give the key that was in use until "+
-			"now; what no director signed, --except leaves out; nothing was signed", held.c.former[0].ID, n, len(first),
+		return fmt.Errorf("neither %s nor director.public has signed %d of %d (%s): give the key that was in use "+
+			"until now; what no director signed, --except leaves out; nothing was signed", held.c.former[0].ID, n, len(first),
 			strings.Join(others[:min(n, 5)], ", "))
 	}
 	return nil
