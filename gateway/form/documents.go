@@ -87,7 +87,9 @@ func fieldsOf(m *bundle.Member) []field {
 	f := field{name: m.Name, required: m.Required, above: m.Above, person: m.Person, limit: m.Limit,
 		numbered: m.Numbered, blank: m.Blank, lines: m.Lines, label: m.Label, equals: m.Equals, min: bound(m.Min),
 		max: bound(m.Max), shape: shape(max(0, slices.Index(bundle.Shapes, m.Shape)))}
-	f.place, f.fact = target(m.To)
+	if f.place, f.fact = target(m.To); f.place == inPagos && f.shape == isList {
+		f.place, f.fact = inResumen, "pagos"
+	}
 	if len(m.Default) > 0 {
 		f.preset, _ = dte.Parse(m.Default)
 	}

@@ -90,7 +90,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 		}
 	}
 	d.TestContingency = body.Get("testContingencia").Bool()
-	if form.bundle.Pays {
+	if form.bundle.Pays || body.Get("pagos").Present() {
 		resumen = d.payments(body, resumen, codes)
 	}
 	if len(line) > 0 {

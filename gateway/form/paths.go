@@ -177,7 +177,7 @@ func (d *Filled) requestPath(path string) string {
 	if in == inRoot && name == "apendice" {
 		return d.appendixPath(rest)
 	}
-	if in == inResumen && name == "pagos" && !d.body.Get("pagos").Present() {
+	if in == inResumen && name == "pagos" && !d.body.Get("pagos").Present() && d.fieldOf(inPagos, "pago") != nil {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)

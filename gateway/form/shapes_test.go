@@ -148,3 +148,25 @@ func TestPosition(t *testing.T) {
 		}
 	}
 }
+
+// Donated money says how it was handed over, and donated goods do not; a line of a remission names its document.
+func TestDecode_Further(t *testing.T) {
+	const gift = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nombre":"A","codDomiciliado":1,"codPais":"SV"},"otrosDocumentos":[{"codDocAsociado":1,"descDocumento":"Res","detalleDocumento":"123"}],"items":[{"tipoDonacion":1,"cantidad":1,"descripcion":"d","valorUnitario":5}]`
+	d := decodeText(t, "15", gift+`,"pagos":[{"codigo":"01","referencia":"x","montoPago":2},{"codigo":"05","referencia":"TR-1","montoPago":3}]}`)
+	got := string(d.Facts.Get("resumen").Get("pagos").Append(nil))
+	want := `[{"codigo":"01","montoPago":2,"referencia":null},{"codigo":"05","montoPago":3,"referencia":"TR-1"}]`
+	if len(d.Faults) > 0 || got != want {
+		t.Errorf("%v %s", d.Faults, got)
+	}
+	if path := d.requestPath("resumen.pagos[1].codigo"); path != "pagos[1].codigo" {
+		t.Error(path)
+	}
+	d = decodeText(t, "15", gift+`}`)
+	if len(d.Faults) > 0 || d.Facts.Get("resumen").Get("pagos").Exists() || d.requestPath("resumen.pagos") != "pagos" {
+		t.Errorf("%v %s", d.Faults, d.requestPath("resumen.pagos"))
+	}
+	d = decodeText(t, "04", `{"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,"numeroDocumento":"S-1"}]}`)
+	if line := d.Facts.Get("cuerpoDocumento").Index(0); line.Get("numeroDocumento").Text() != "S-1" {
+		t.Errorf("%s", line.Append(nil))
+	}
+}

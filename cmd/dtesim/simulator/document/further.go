@@ -25,10 +25,16 @@ func remitted(d *Document) *Refusal {
 	if title := d.Root.Object("receptor").Text("bienTitulo"); !slices.Contains(words("01 02 03 04 05"), title) {
 		return NotAllowed("receptor.bienTitulo")
 	}
+	if r := d.under("01", "03", "11"); r != nil {
+		return r
+	}
 	abroad := 0
-	items := d.Root.Objects("cuerpoDocumento")
+	items, related := d.Root.Objects("cuerpoDocumento"), d.Root.Objects("documentoRelacionado")
 	for i, it := range items {
 		switch {
+		case len(related) > 0 && it.bears("C3") != (related[0].Text("tipoDocumento") == "11") &&
+			it.number("ventaGravada").Sign() != 0:
+			return NotAllowed("cuerpoDocumento.tributos", item(i+1, "tributos"))
 		case it.number("ventaGravada").Sign() == 0 || it.bears("20"):
 		case it.bears("C3"):
 			abroad++
@@ -56,18 +62,47 @@ func remitted(d *Document) *Refusal {
 	return d.expect("montoTotalOperacion", add(sum.number("subTotal"), d.levied()))
 }
 
+// under checks what gave rise to a 04 or an 11: documents of one of some types, one of them on each item (NV2 Anexo IV
+// nos. 14-17; MF2 pp.37-38).
+func (d *Document) under(types ...string) *Refusal {
+	if d.Previous { // fe-nr-v3 lists its types
+		return nil
+	}
+	var numbers []string
+	for _, rel := range d.Root.Objects("documentoRelacionado") {
+		if kind := rel.Text("tipoDocumento"); !slices.Contains(types, kind) {
+			return NotAllowed("documentoRelacionado.tipoDocumento")
+		}
+		types = []string{rel.Text("tipoDocumento")}
+		numbers = append(numbers, rel.Text("numeroDocumento"))
+	}
+	for i, it := range d.Root.Objects("cuerpoDocumento") {
+		if named := !it.Null("numeroDocumento"); named != (len(numbers) > 0) || named && !slices.Contains(numbers,
+			it.Text("numeroDocumento")) {
+			return NotAllowed("cuerpoDocumento.numeroDocumento", item(i+1, "numeroDocumento"))
+		}
+	}
+	return nil
+}
+
 // destined checks where the goods of an 11 leave the country. Services have neither customs office, nor regime, nor
 // INCOTERM.
 func destined(d *Document) *Refusal {
 	emisor, sum := d.Root.Object("emisor"), d.Root.Object("resumen")
 	kind := emisor.Integer("tipoItemExpor")
-	if kind < 1 || kind > 3 {
+	if kind < 1 || kind > 3 || kind == 3 && !d.Previous {
 		return NotAllowed("emisor.tipoItemExpor")
 	}
-	for _, field := range []string{"recintoFiscal", "regimen"} {
-		if kind == 2 && !emisor.Null(field) {
+	for _, field := range []string{"recintoFiscal", "tipoRegimen", "regimen"} {
+		switch {
+		case kind == 2 && !emisor.Null(field):
 			return NotAllowed("emisor." + field)
+		case kind != 2 && !d.Previous && emisor.Null(field):
+			return lacking("emisor." + field)
 		}
+	}
+	if r := d.under("04"); r != nil {
+		return r
 	}
 	for _, field := range []string{"codIncoterms", "descIncoterms"} {
 		switch {
@@ -178,7 +213,10 @@ func donated(d *Document) *Refusal {
 		}
 		paid.Add(paid, p.number("montoPago"))
 	}
-	if !sum.Null("pagos") && !near(paid, rounded(money, 2)) {
+	if sum.Null("pagos") != (money.Sign() == 0) { // ME field 54
+		return lacking("resumen.pagos")
+	}
+	if !near(paid, rounded(money, 2)) {
 		return miscalculated("resumen.pagos.montoPago")
 	}
 	return d.expect("valorTotal", d.sums("valor"))
@@ -191,6 +229,9 @@ func settledSales(d *Document) *Refusal {
 		switch {
 		case !slices.Contains(words("01 03 05 06 11 18"), it.Text("tipoDte")):
 			return NotAllowed("cuerpoDocumento.tipoDte", item(i+1, "tipoDte"))
+		case it.Text("tipoDte") == "11" && it.number("ventaGravada").Sign() != 0,
+			it.Text("tipoDte") != "11" && it.Text("tipoDte") != "18" && it.number("exportaciones").Sign() != 0:
+			return NotAllowed("cuerpoDocumento.exportaciones", item(i+1, "exportaciones")) // ME fields 45, 46
 		case it.Integer("tipoGeneracion") == electronic && !codeForm.MatchString(it.Text("numeroDocumento")):
 			return Misshapen("cuerpoDocumento.numeroDocumento")
 		case !near(it.number("ivaItem"), rounded(product(it.number("ventaGravada"), d.law.VAT), 8)):
