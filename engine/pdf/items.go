@@ -24,6 +24,7 @@ type spec struct {
 	when  show
 	as    func(b *builder, v dte.Value) string
 	col   Col
+	own   bool // of the type's view
 }
 
 // columns are the columns of all types of documents. A column is printed if the lines have its member, so that no type
@@ -78,7 +79,7 @@ func (b *builder) number(v dte.Value, decimals int) string {
 func (b *builder) columns() []spec {
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {
-		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText}
+		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText, own: true}
 		switch {
 		case c.Catalogue != "":
 			s.as = listed(c.Catalogue)
@@ -148,6 +149,7 @@ func (b *builder) items(pause func()) Table {
 
 func (b *builder) item(v dte.Value, chosen []spec, related bool) Row {
 	var r Row
+	var about []string
 	shown := map[string]bool{}
 	for _, s := range chosen {
 		cell := ""
@@ -156,11 +158,16 @@ func (b *builder) item(v dte.Value, chosen []spec, related bool) Row {
 		}
 		if m := pick(v, s.names...); m.Exists() {
 			cell = s.as(b, m)
+			if s.own && cell != "" && !(m.Kind() == dte.KindNumber && isZero(m.Text())) && !slices.ContainsFunc(s.names,
+				func(n string) bool { return slices.Contains(ofSale, n) }) {
+				about = append(about, s.head+": "+cell)
+			}
 		}
 		r.Cells = append(r.Cells, cell)
 	}
 	r.Notes = b.notes(v, shown, related)
 	r.Sale = b.sale(v, related)
+	r.Sale.About = append(r.Sale.About, about...)
 	return r
 }
 
@@ -208,6 +215,10 @@ func (b *builder) rounded(v dte.Value, step dte.Amount) string {
 	return Printed(((a + half) / step * step).String(), 2)
 }
 
+// ofSale are the members of a line that sale and notes show on a ticket.
+var ofSale = []string{"numeroDocumento", "descripcion", "cantidad", "uniMedida", "precioUni", "valorUni", "montoDescu",
+	"ventaGravada", "ventaExenta", "ventaNoSuj", "exportaciones", "compra", "valor", "noGravado"}
+
 // sale returns the line for a ticket: the text, the quantity and the price, and the line's amount.
 func (b *builder) sale(v dte.Value, related bool) Sale {
 	s := Sale{Text: b.text(v, "descripcion")}
@@ -228,8 +239,8 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 	}
 	for _, c := range []struct{ name, label, mark string }{
 		{"montoDescu", "Descuento", ""}, {"ventaGravada", "Gravado", " G"}, {"ventaExenta", "Exento", " E"},
-		{"ventaNoSuj", "No sujeto", " N"}, {"compra", "Compra", ""}, {"valor", "Valor", ""}, {"noGravado", "No afecto",
-			" A"},
+		{"ventaNoSuj", "No sujeto", " N"}, {"exportaciones", "Exportaciones", ""}, {"compra", "Compra", ""}, {"valor",
+			"Valor", ""}, {"noGravado", "No afecto", " A"},
 	} {
 		a := v.Get(c.name)
 		switch {

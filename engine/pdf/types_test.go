@@ -12,6 +12,15 @@ import (
 	"dtegate/rules/bundle"
 )
 
+// rounded is an amount in cents, as a ticket has it.
+func rounded(t *testing.T, v dte.Value) string {
+	t.Helper()
+	if v.Kind() != dte.KindNumber {
+		return ""
+	}
+	return (&builder{}).rounded(v, dte.Scale/100)
+}
+
 // TestTypes_Shipped prints the documents of all bundles' cases on letter and ticket: each field that the view of their
 // type names is there, and each amount of their summary that is not 0.
 func TestTypes_Shipped(t *testing.T) {
@@ -48,6 +57,23 @@ func TestTypes_Shipped(t *testing.T) {
 				}
 				if v.Text() != "" && !strings.Contains(text, f.Label) {
 					t.Errorf("%s, %s: does not say %q", file, l, f.Label)
+				}
+			}
+			for _, line := range document.Get("cuerpoDocumento").Items() {
+				for _, c := range types[i].View.Columns {
+					v := pick(line, c.Paths...)
+					if cell := Printed(v.Text(), 2); c.As == "money" && !isZero(v.Text()) && !strings.Contains(text, cell) &&
+						!strings.Contains(text, rounded(t, v)) {
+						t.Errorf("%s, %s: does not say %s %s", file, l, c.Head, cell)
+					}
+					if l == Letter {
+						continue // a cell may have several lines
+					}
+					if c.Catalogue == "CAT-026" && !strings.Contains(text, map[string]string{"1": "Efectivo", "2": "Bien",
+						"3": "Servicio"}[v.Text()]) || c.As == "date" && !strings.Contains(strings.ReplaceAll(text, " ", ""),
+						v.Text()[8:]+"/"+v.Text()[5:7]+"/"+v.Text()[:4]) {
+						t.Errorf("%s, %s: does not say %s %s", file, l, c.Head, v.Text())
+					}
 				}
 			}
 			for _, name := range types[i].View.Final {
