@@ -264,7 +264,7 @@ func TestShelf_BadRecords(t *testing.T) {
 		"a signed bundle without a module": {mb.Digest, ma, []storage.Part{bytesOf(noModule)},
 			rulestore.TroubleDamaged, "not a rule module", enginetest.Edition(t, "2.1.2")},
 		"a signed bundle of another issuer": {ib.Digest, ia, []storage.Part{bytesOf(otherIssuer)},
-			rulestore.TroubleDamaged, "only its own fact may stand here", enginetest.Edition(t, "2.1.2")},
+			rulestore.TroubleDamaged, "must be its own fact", enginetest.Edition(t, "2.1.2")},
 		"a signed bundle without outages": {ob.Digest, oa, []storage.Part{bytesOf(noOutage)},
 			rulestore.TroubleDamaged, "takes no document in contingency", enginetest.Edition(t, "2.1.2")},
 		"a signed bundle with a limit that is none": {lb.Digest, la, []storage.Part{bytesOf(noLimit)},

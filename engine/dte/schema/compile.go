@@ -226,7 +226,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		f.types&typeNumber == 0:
 		return fmt.Errorf("schema of %s: the module's output has another type", f.document)
 	case f.source != sourceFacts && (Factual(f.document) || renamed[f.path] != ""):
-		return fmt.Errorf("schema of %s: only its own fact may stand here, no output of the module", f.document)
+		return fmt.Errorf("schema of %s: must be its own fact, not an output of the module", f.document)
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
 	}

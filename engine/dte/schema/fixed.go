@@ -121,11 +121,11 @@ func (e *entry) checkSource(own string, moved bool) error {
 	case e.form != "" && !slices.Contains(hyphenated, last):
 		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
 	case Factual(e.path) && (e.amount != "" || e.words != "" || constant):
-		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount, no constant", e.path)
+		return fmt.Errorf("overlay: from: %s: must be its own fact, not an amount or a constant", e.path)
 	case constant && !zero(e.value) && !remark:
-		return fmt.Errorf("overlay: from: %s: no constant but 0 may stand here", e.path)
+		return fmt.Errorf("overlay: from: %s: must not be a constant other than 0", e.path)
 	case Factual(e.path) && e.fact == "" && !moved:
-		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
+		return fmt.Errorf("overlay: from: %s: null would hide the fact, which has no other place", e.path)
 	case e.fact == "" || e.fact == own || e.fact == renamed[own]:
 		return nil
 	}
@@ -134,7 +134,7 @@ func (e *entry) checkSource(own string, moved bool) error {
 	if below == under && (roles[root] == from || root == "documento" && from == "receptor") {
 		return nil // the same member of a party that this generation renames; a return's receptor is documento
 	}
-	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
+	return fmt.Errorf("overlay: from: %s: must be its own fact, not %s", e.path, e.fact)
 }
 
 // judged reports whether the entry's value must be compared with own, the place's own fact; name is the place's name.
@@ -176,7 +176,7 @@ func (s *schema) checkFixed(path string) error {
 type Requirements struct {
 	Version int    // identificacion.version
 	Kind    string // the member of identificacion that names the type; "": none
-	Type    string // the value of Kind
+	Type    string // the value of that member
 	// Facts are the paths of facts for which the layout must have a place; "a|b" means a or b.
 	Facts []string
 	// Computed: a module computes the amounts of the lines, their sums and the total.
@@ -194,7 +194,7 @@ func (f *Filler) Meets(q Requirements) error {
 		root, _, below := strings.Cut(x.document, ".")
 		from, _, _ := strings.Cut(x.path, ".")
 		if role := roles[root]; below && x.types != 0 && role != "" && role != root && from != role {
-			return fmt.Errorf("overlay: from: %s: only the %s may stand here, not %s", x.document, role, x.path)
+			return fmt.Errorf("overlay: from: %s: must come from the %s, not from %s", x.document, role, x.path)
 		}
 		if x.types == 0 || x.document != "identificacion.tipoDte" && x.document != "identificacion.tipoEvento" {
 			continue
@@ -213,7 +213,7 @@ func (f *Filler) Meets(q Requirements) error {
 			return x.types != 0 && (x.path == one || x.path == other) && held(x.document) == held(one) &&
 				(x.from == nil || x.from.fact != nil)
 		}) {
-			return fmt.Errorf("schema: has no place for %s, which the document must bear", fact)
+			return fmt.Errorf("schema: has no place for %s, which the document must contain", fact)
 		}
 	}
 	if !q.Computed {

@@ -91,7 +91,7 @@ func (f *entry) check() error {
 	case f.form != "" && !strings.Contains(f.form, "#"):
 		return fmt.Errorf("form %q has no #", f.form)
 	case strings.ContainsFunc(f.form, func(c rune) bool { return !strings.ContainsRune("#-./ ", c) }):
-		return fmt.Errorf("form %q: only - . / and spaces may stand around the fact's own characters", f.form)
+		return fmt.Errorf("form %q: only - . / and spaces may be added to the fact's own characters", f.form)
 	case !f.when.Exists():
 		return nil
 	}
