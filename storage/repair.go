@@ -494,7 +494,8 @@ func (a *assembly) finish() error {
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
 	known = a.lacks(known, a.ends, series)
-	if err = errors.Join(err, onlyIf(!errors.Is(bad, ErrCorrupt), bad), setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
+	err = errors.Join(err, onlyIf(!errors.Is(bad, ErrCorrupt), bad))
+	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
 		return err
 	}
 	h, err := readHoles(a.db)

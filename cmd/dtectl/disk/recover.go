@@ -297,8 +297,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 			return exit(exitSource, "the store is sound, but not every medium could be compared with it: see the table")
 		}
 		if !done {
-			term.Printf("nothing to recover: the store is sound. Of the media that were read it lacks at most what was " +
-				"accepted as lost\n")
+			term.Printf("nothing to recover: the store is sound. Of the media that were read it lacks at most what " +
+				"was accepted as lost\n")
 		}
 		return nil
 	}
@@ -580,9 +580,9 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	return list, nil
 }
 
-// printMedia prints each medium's last numbers and unreadable parts.
+// printMedia prints each medium's last numbers and unreadable parts. It ignores write errors.
 func printMedia(out io.Writer, sources []storage.Source) {
-	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // out is a terminal
+	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any {
 		var reach []string
 		for _, series := range slices.Sorted(maps.Keys(s.Last)) {
 			reach = append(reach, fmt.Sprintf("%s %d", brief(series, &storage.Owed{}), s.Last[series]))
@@ -601,7 +601,7 @@ func printMedia(out io.Writer, sources []storage.Source) {
 	})
 }
 
-// printOwed prints what is missing, by series and number.
+// printOwed prints what is missing, by series and number. It ignores write errors.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
 		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number until you settle\n"+
@@ -620,7 +620,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	begun := slices.DeleteFunc(slices.Clone(o.Series), func(n storage.Next) bool {
 		return n.Series == storage.Others || n.Here == 0 && n.Known == 0
 	})
-	_ = term.Table(out, "SERIES\tIN THE STORE\tKNOWN\tLOST", begun, func(n storage.Next) []any { // out is a terminal
+	_ = term.Table(out, "SERIES\tIN THE STORE\tKNOWN\tLOST", begun, func(n storage.Next) []any {
 		known := fmt.Sprint(n.Known)
 		if n.Open {
 			known += " or more"

@@ -144,22 +144,23 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 	}
 	if n := len(others); n > 0 && 2*n >= len(first) {
 		return fmt.Errorf("neither %s nor director.public has signed %d of %d (%s): give the key that was in use "+
-			"until now; what no director signed, --except leaves out; nothing was signed", held.c.former[0].ID, n, len(first),
-			strings.Join(others[:min(n, 5)], ", "))
+			"until now; leave out, with --except, what no director signed; nothing was signed", held.c.former[0].ID,
+			n, len(first), strings.Join(others[:min(n, 5)], ", "))
 	}
 	return nil
 }
 
 // enrolments signs again those of the survey's enrolments (held) that the old key signed. It begins with each branch's
-// highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier run has signed all
-// enrolments (this centre remembers it, or the new key has signed a version too), this run signs none. It also signs
-// none if the survey ended with an error (lost). It returns all groups; true marks a group that has a branch.
+// highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. It signs none if the survey ended
+// with an error (lost), or if an earlier run has signed all: this centre remembers that run, or the new key has signed
+// versions as well as enrolments. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)
 	mine.tags = held.tags
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
-	signed, top := make(map[*fleetproto.Enrolment]bool), make(map[string]int64) // by the new key; its highest epochs
+	signed := make(map[*fleetproto.Enrolment]bool) // by the new key
+	top := make(map[string]int64)                  // the highest epoch that the new key signed, by branch
 	ordered, err := both.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -169,7 +170,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		return nil, err
 	}
 	done := last == fleetproto.Fingerprint(chain.Director.Public)
-	moved, rekeyed := false, false // the new key has signed a version, and an enrolment again
+	moved, rekeyed := false, false // the new key has signed a version; it has signed an enrolment again
 	for _, group := range ordered {
 		own, err := chain.signs(ctx, group)
 		if err != nil && !foreign(err) {
@@ -258,7 +259,8 @@ func (c *Chain) signs(ctx context.Context, group string) (bool, error) {
 		func(n int64) bool { _, err := c.kept(group, n); return err == nil }), err
 }
 
-// unaltered reads a version that the director has signed: where the store has altered it, as this centre kept it.
+// unaltered reads a version that the director has signed. If the store has altered it, unaltered reads this centre's
+// copy.
 func (c *Chain) unaltered(ctx context.Context, group string, n int64) (*Version, error) {
 	v, err := c.Version(ctx, group, n)
 	if data, lost := c.kept(group, n); foreign(err) && lost == nil {
