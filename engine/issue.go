@@ -211,8 +211,8 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	return e.makeDraft(req)
 }
 
-// dated returns the time that a new document bears: the box's, or MH's if only the box's clock has passed midnight. MH
-// refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
+// dated returns the time of issue of a new document: the box's time, or MH's if only the box's clock has passed
+// midnight. MH refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
 func (e *Engine) dated(now time.Time) time.Time {
 	at := e.sender.Client.Time() // MH's time, a second late, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
@@ -259,7 +259,7 @@ func closed(document, why string) *refusal.Error {
 type draft struct {
 	request Request
 	now     time.Time
-	dated   time.Time // the time that the document bears
+	dated   time.Time // the document's time of issue
 	code    dte.Code
 	series  string
 	blank   string    // the placeholder of the control number

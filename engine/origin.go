@@ -42,9 +42,9 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 type creditable [len(creditableNames)]dte.Amount
 
 const (
-	oneNote = len(bundle.CreditableNames) + iota // counts notes for exclusive: the amounts may be 0
+	oneNote = len(bundle.CreditableNames) + iota // counts the notes, because their amounts may be 0 (see exclusive)
 	charges
-	otherTaxes // taxes of which creditableNames names none
+	otherTaxes // taxes that creditableNames does not name
 
 	halfCent = dte.Scale / 200
 )
@@ -116,8 +116,9 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 	return nil
 }
 
-// Notes and returns may be issued for three months after the original's seal (art. 62 of the VAT law, NV2 Anexo IV 17,
-// MF2 pp.26-27), for goods of slowReturns (activities of CAT-019) for two years. MF2 and NV2 list different activities.
+// slowReturns are the activities (CAT-019) of emisores who may issue returns for two years after the original's seal.
+// All other returns, and all notes, may be issued for three months (art. 62 of the VAT law, NV2 Anexo IV 17,
+// MF2 pp.26-27). MF2 and NV2 list different activities.
 var slowReturns = []string{"01282", "21001", "21008", "46482", "46484", "46491", "47721"}
 
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
@@ -277,12 +278,12 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 }
 
 // completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of an activity.
-// The numbers come from the original, because the till could name the taxpayer by one number and add somebody else's
-// number.
+// The numbers come from the original, unless they differ only by hyphens: the till could name the taxpayer by one
+// number and add somebody else's number.
 func completeReceptor(said, was dte.Value) dte.Value {
 	if was.Get("nit").Present() || was.Get("numDocumento").Present() {
 		for _, name := range [...]string{"nit", "tipoDocumento", "numDocumento", "nrc"} {
-			if is := was.Get(name).Text(); record.Compact(said.Get(name).Text()) != record.Compact(is) { // of hyphens
+			if is := was.Get(name).Text(); record.Compact(said.Get(name).Text()) != record.Compact(is) {
 				said = said.With(name, dte.Text(is))
 			}
 		}
@@ -296,8 +297,8 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	return said
 }
 
-// receptor returns the receptor of a document. If the document names the receptor by nit, its type is 36 of CAT-022,
-// whatever the till gave.
+// receptor returns the receptor of a document. If the document names the receptor by nit, tipoDocumento is 36 of
+// CAT-022, whatever the till gave.
 func (o *origin) receptor() dte.Value {
 	r := o.facts.Get("receptor")
 	if nit := o.document.Get("receptor").Get("nit"); nit.Present() {
@@ -343,7 +344,7 @@ func (o *origin) creditable() (left creditable) {
 	for _, line := range o.document.Get("cuerpoDocumento").Items() {
 		left[charges] += max(0, amount(line, "noGravado"))
 	}
-	left[charges] = left[charges].Round2() // as a note's
+	left[charges] = left[charges].Round2() // as the charges of a note are rounded
 	return left
 }
 

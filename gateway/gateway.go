@@ -206,8 +206,8 @@ var errHost = problem.ForOperator("NOT_FOUND",
 type side struct {
 	name   string
 	places door.Places
-	// sender returns the id of the token in a request's headers, under which the memory for bodies is shared. ok is
-	// false for a stranger (no good token), whose body the gateway does not read.
+	// sender returns the id of the token in a request's headers: these ids share the memory for bodies. ok is false for
+	// a stranger, a caller without a good token: the gateway does not read a stranger's body.
 	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
 	pace   func(id int64, n int) error      // see door.NewBodies

@@ -24,10 +24,12 @@ type mender struct {
 	lost   *holes
 	facts  *facts
 
-	latest, sound      int64  // the latest change; the latest before a missing change; Unix ns
-	before             int64  // time of the previous link, of any series; Unix ns
-	last               uint64 // the highest id
-	appended, furthest int64  // when its record was appended; the latest such time of all; Unix ns
+	latest   int64  // time of the latest change; all times are Unix ns
+	sound    int64  // time of the last change before the first missing change
+	before   int64  // time of the previous link, of any series
+	last     uint64 // the highest id of a record
+	appended int64  // when the record with the highest id was appended
+	furthest int64  // the latest time at which any record was appended
 }
 
 type mendedSeries struct {

@@ -111,14 +111,14 @@ func place(d *sealed, month string, s *Settings) *placement {
 	return p
 }
 
-// later notes, by type, in which month's files an invalidation of a later month is counted.
+// later has, by type, the note on a document that was invalidated in a later month: where the invalidation is counted.
 var later = map[string]string{
 	"01": "invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)",
 	"11": "invalidada el %s: se resta en el libro de consumidores de %s (art. 87)",
 	"18": "invalidado el %s: se repone en el libro de consumidores de %s (art. 87)",
 }
 
-// elsewhere gives, by type, why valid documents are in no file.
+// elsewhere has, by type, the reason why valid documents are in no file.
 var elsewhere = map[string]string{
 	"04": "nota de remisión: acompaña bienes y no es una venta; se factura aparte",
 	"08": "comprobante de liquidación: a mano se cita en el anexo 4 (casilla 108, p. 20), junto a las ventas del " +

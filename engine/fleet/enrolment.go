@@ -27,9 +27,9 @@ const (
 	againEvery = 30
 )
 
-// Enrolled returns which box has the branch, by the rule of an agent with these options: by its state, and by the
-// chain's store if that answers. It writes nothing. It does not know whether another copy of this box runs, and it does
-// not compare: it knows only at which points of sale the agent found the box's store behind.
+// Enrolled returns which box has the branch, as an agent with these options decides: from its state, and from the
+// chain's store if the store answers. It writes nothing. It does not know whether another copy of this box runs. It
+// does not call compare: it knows only the points of sale at which the agent found the box's store behind.
 func Enrolled(ctx context.Context, o Options) (s Standing, answered bool, fault error) {
 	a, err := New(o)
 	if err != nil {
@@ -44,12 +44,13 @@ func Enrolled(ctx context.Context, o Options) (s Standing, answered bool, fault 
 	return n.standing(), answered, fault
 }
 
-// nextEnrolled reads the branch's enrolments that this box has not seen, and returns what they prove; nothing new: the
-// state as it is. It reports whether the chain's store answered. Before this box numbers, it must know the version
-// after of the desired state. The trusted enrolment with the highest epoch decides which box has the branch. If another
-// box has a later epoch, this box is replaced for good, even if its key is enrolled once more, because the box's own
-// store is out of date. If the signer of the highest enrolment is no longer trusted, all enrolments are read again, and
-// only those with a signature that is trusted now count; if there are none, nothing changes.
+// nextEnrolled reads the branch's enrolments that this box has not seen, and returns what they prove, or the present
+// state if there are none. after is the version of the desired state that this box must know before it gives numbers.
+// answered reports whether the chain's store answered. The trusted enrolment with the highest epoch decides which box
+// has the branch. If another box has a later epoch, this box is replaced for good, even if its key is enrolled once
+// more, because the box's own store is out of date. If the signer of the highest enrolment is no longer trusted, all
+// enrolments are read again, and only those with a signature that is trusted now count; if there are none, nothing
+// changes.
 func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1
@@ -111,8 +112,8 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 	return next, after, answered, fault
 }
 
-// readEnrolments adopts what nextEnrolled returns, without the points of sale that compare takes out, and reports
-// whether the chain's store answered. It compares these again at each look.
+// readEnrolments adopts what nextEnrolled returns, without the points of sale that compare removes, and reports whether
+// the chain's store answered. It compares the removed points again at each look.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, after, answered, fault := a.nextEnrolled(ctx)
@@ -167,10 +168,10 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 
 var errBehind = errors.New("this store lacks numbers that the branch gave: dtectl recover --from fleet")
 
-// compare takes out of the enrolment n each point of sale that is not taken yet and where the branch's boxes reported
-// numbers that this box's store lacks, and returns the reason: the store is an image from before the enrolment, or was
-// not recovered. Statuses from before an enrolment with Stolen do not count. Without an answer it takes all of them
-// out.
+// compare checks the points of sale that the enrolment n adds to those already taken. It removes from n each point at
+// which the branch's boxes reported numbers that this box's store lacks, and returns the reason: the store is an image
+// from before the enrolment, or was not recovered. If the chain's store does not answer, compare removes all added
+// points. Statuses from before an enrolment with Stolen do not count.
 func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Point) (reason error) {
 	added := fleetproto.Unnamed(n.Points, taken)
 	if len(added) == 0 {
@@ -220,7 +221,7 @@ func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Po
 	return nil
 }
 
-// yearOf returns the year at the end of a series' name; what ends another name comes after every year.
+// yearOf returns the year at the end of a series' name. For a name without a year, the result sorts after every year.
 func yearOf(series string) string { return series[strings.LastIndexByte(series, '/')+1:] }
 
 // openEnrolment reads an enrolment of the branch and verifies that a trusted key signed it.

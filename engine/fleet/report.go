@@ -103,7 +103,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// highest returns the higher number of each series.
+// highest returns the highest number of each series in the lists.
 func highest(lists ...map[string]uint64) map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, list := range lists {

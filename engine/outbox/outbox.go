@@ -347,7 +347,7 @@ type breaker struct {
 	until time.Time // when the server is tried again; zero: the server works
 	pause time.Duration
 	why   error
-	turns int // the attempts of retryAway, to begin each with another record
+	turns int // number of attempts of retryAway: each begins with another record
 }
 
 // leftAlone reports whether the server is in a pause now, and returns the cause.

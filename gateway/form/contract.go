@@ -64,7 +64,8 @@ type contract struct {
 	operations []string
 }
 
-// say returns a text in the contract's language: es, the form's Spanish, or the text in spanish.
+// say returns the text en in the contract's language. In Spanish it is es, the form's own text, or else the entry of en
+// in the map spanish.
 func (c *contract) say(en, es string) string {
 	if c.spanish == nil {
 		return en

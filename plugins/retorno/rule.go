@@ -107,8 +107,8 @@ var description = &abi.Description{
 		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
 		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
 		{Name: "noGravadoOrigen", Kind: "amount"},
-		// acumuladoOrigen is the sum of the origin's preceding lines with the same kind of amount as this line. It
-		// divides a tax or discount on the whole origin exactly among the lines.
+		// acumuladoOrigen is the sum of the origin's preceding lines with the same kind of amount as this line. With it
+		// the rule divides a tax or discount on the whole origin exactly among the lines.
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},

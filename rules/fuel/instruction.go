@@ -251,7 +251,7 @@ const (
 	charge    = iota // the price of a region; at the function's beginning, also its frame
 	length           // the price of a copy or fill
 	growth           // the price of the present size of the memory
-	call             // a call of a function of the module, after setting the stack that is left
+	call             // sets the stack that is left for a called function, and calls it if the call is direct
 	reference        // ref.func
 )
 

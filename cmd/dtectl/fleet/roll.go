@@ -118,7 +118,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	rings := []int{500, 2500, fleetproto.Whole} // 5 %, 25 %, all
 	next := *r
 	next.Share = rings[slices.IndexFunc(rings, func(share int) bool { return share > r.Share })]
-	if m.Boxes == 0 { // nobody has tried it: one branch tries it alone
+	if m.Boxes == 0 { // no branch has tried the roll-out: one branch tries it alone
 		next.Share = sort.Search(next.Share, func(share int) bool {
 			next.Share = share
 			return s.Measure(&next, head.Group).Boxes > 0
@@ -188,7 +188,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 }
 
 // restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
-// numbers on until it finds its successor's enrolment.
+// continues to give numbers until it finds its successor's enrolment.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {

@@ -42,8 +42,8 @@ func (c *Config) Store(log *slog.Logger) storage.Options {
 func (c *Config) ours(series []string) error {
 	var theirs []string
 	for _, name := range series {
-		words := strings.Split(name, "/") // ambiente, type, establishment, point of sale and year, unless the box's own
-		if len(words) < 5 {
+		words := strings.Split(name, "/") // of documents: ambiente, type, establishment, point of sale, year
+		if len(words) < 5 {               // a series of the box's own records
 			continue
 		}
 		if slices.ContainsFunc(c.Points, func(p Point) bool { return p.Establishment == words[2] }) {

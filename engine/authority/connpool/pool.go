@@ -138,7 +138,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 			}
 			return c, err
 		case <-over:
-			if !l.mayComeFree() { // if it may, wait on: the server answers other requests
+			if !l.mayComeFree() { // otherwise go on waiting: the server answers other requests
 				err = l.notReady(ctx, time.Since(began))
 			}
 		case <-ctx.Done():
@@ -159,7 +159,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 	return nil, err
 }
 
-// mayComeFree reports whether another request may free its connection, because the server answers.
+// mayComeFree reports whether another request may soon free its connection: the server answers, or was asked just now.
 func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,7 +27,7 @@ type run struct {
 	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions
 	quiet         int              // above 0 while a condition is evaluated but not enforced
-	cause         string           // in a then or an else: why the schema applies
+	cause         string           // while a then or an else is checked: why it applies
 
 	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }

@@ -135,8 +135,8 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over completes s with another state (below), and returns the result. It adds each bundle of below that may stand
-// beside all bundles of s (see beside), and below's settings if s has none.
+// Over completes s with another state (below), and returns the result. It adds each bundle of below that a state may
+// contain together with all bundles of s (see beside), and below's settings if s has none.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: cmp.Or(s.Settings, below.Settings)}
 	for _, r := range below.Rules {

@@ -17,10 +17,10 @@ type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch" is:"name"`
 	Epoch    int64  `json:"epoch" is:"set"`
-	First    int64  `json:"first,omitempty"`                 // for a part: its first piece's number; 0: a piece
-	Number   int64  `json:"number" is:"set"`                 // number of the piece; for a part, of its last piece
+	First    int64  `json:"first,omitempty"`                 // of a part: number of its first piece; 0 for a piece
+	Number   int64  `json:"number" is:"set"`                 // number of the piece; of a part: of its last piece
 	Previous string `json:"previous,omitempty" is:"digest?"` // Digest of the previous piece's object; "" for a part
-	Last     string `json:"last,omitempty" is:"digest?"`     // for a part: Digest of its last piece; "": piece lost
+	Last     string `json:"last,omitempty" is:"digest?"`     // of a part: Digest of its last piece; "" if lost
 	File     string `json:"file" is:"file"`                  // "0000000001.copy"
 	Offset   int64  `json:"offset"`                          // of the bytes in the file
 	Digest   string `json:"digest" is:"digest"`              // of the bytes

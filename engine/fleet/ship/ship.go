@@ -108,7 +108,8 @@ type state struct {
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and its WholeCopy too
-	// Sound are the parts that checks read back and found valid, by cargo.shown; Joined is the time of the last check.
+	// Sound lists the parts that checks read back and found valid, each as cargo.shown names it. Joined is the time of
+	// the last check.
 	Sound  []string  `json:"sound,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
 	// Tried are the unanswered attempts to send the next piece. The digest of an attempt identifies its piece in the
