@@ -191,8 +191,15 @@ func TestCounter_NothingToPay(t *testing.T) {
 			!slices.Contains(a.Observations, "El total del documento es 0.00") {
 			t.Errorf("%s: %v %v", day, a, a.Observations)
 		}
-		a := b.Post("dte03", []byte(example(t, "dte03", `"precioUnitario": 4.25, "montoDescu": 10`,
-			`"precioUnitario": 0`)))
+		gift := []string{`"precioUnitario": 4.25, "montoDescu": 10`, `"precioUnitario": 0`}
+		if day != "before" {
+			if a := b.Post("dte03", []byte(example(t, "dte03", gift...))); a.Status != 400 || len(a.Faults) != 1 ||
+				a.Faults[0].Path != "condicionOperacion" {
+				t.Errorf("%s: nothing is owed: %v", day, a)
+			}
+			gift = append(gift, `"condicionOperacion": 2`, `"condicionOperacion": 1`)
+		}
+		a := b.Post("dte03", []byte(example(t, "dte03", gift...)))
 		if day == "before" && (a.Status != 400 || len(a.Faults) == 0 || a.Faults[0].Path != "items" ||
 			!strings.Contains(a.Faults[0].Message, "monto total de la operación")) ||
 			day != "before" && (a.Estado != "PROCESSED" || !slices.Contains(a.Observations,

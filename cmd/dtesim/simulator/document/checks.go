@@ -156,6 +156,10 @@ func paid(d *Document) *Refusal {
 	if condition < 1 || condition > 3 {
 		return NotAllowed("resumen.condicionOperacion")
 	}
+	if condition != 1 && !d.Previous && slices.Contains(words("01 03 11"), d.Tipo) &&
+		sum.number("totalPagar").Sign() == 0 {
+		return NotAllowed("resumen.condicionOperacion") // NV2 Anexo IV; fe-ccf-v3 says it itself
+	}
 	if sum.Null("pagos") {
 		if _, due := sum["pagos"]; due && !d.Previous { // MF2 p.49: at least one; sealed without any before DTE 2.0
 			return lacking("resumen.pagos")
