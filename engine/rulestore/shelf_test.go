@@ -40,7 +40,7 @@ func TestShelf_Activate(t *testing.T) {
 		{"forged", "signature", "not signed", bundletest.EditionSigned(t, "dte01/v2", "2.1.6", stranger)},
 		{"rubbish", "signature", "not a rule bundle", []byte("PK")},
 		{"wrong cents", "interpreter", "is 1.", enginetest.Edition(t, "2.1.6", bundletest.Param("ivaRate", "0.14"))},
-		{"no case", "compiler", "carries no golden cases", enginetest.Edition(t, "2.1.6", bundletest.Small(t, "dte01/v2",
+		{"no case", "compiler", "has no golden cases", enginetest.Edition(t, "2.1.6", bundletest.Small(t, "dte01/v2",
 			bundletest.Loop), bundletest.Caseless)},
 		{"never in force", "dates", "would never be in force", enginetest.Edition(t, "2.1.6", bundletest.In("2025-06-01", ""))},
 		{"not of this ambiente", "dates", "no dates for this ambiente", enginetest.Edition(t, "2.1.6", func(_ map[string][]byte,
