@@ -159,7 +159,7 @@ func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, record.PermissionMail)}
 }
 
-// Access are the settings of what all tokens may do besides issuing.
+// Access has the settings for what all tokens may do besides issuing.
 type Access struct {
 	// OwnTypes: a token without the permission CONSULTA reads only the types of documents that it may issue.
 	OwnTypes bool

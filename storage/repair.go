@@ -48,7 +48,7 @@ type Source struct {
 	Name     string
 	Taken    int               // rows that no earlier medium had
 	Bad      []string          // unreadable pieces of the medium
-	Diverged []string          // series with another history, of which nothing was taken
+	Diverged []string          // series with another history: nothing was taken from them
 	Last     map[string]uint64 // last number of each series on the medium
 }
 

@@ -54,15 +54,15 @@ type content struct {
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor Issuer `json:"emisor"`
-	// Third is whose sale it is: only in 11, of the types that are in annex 2.
+	// Third is the third party whose sale the document is. Of the types in annex 2, only 11 has it.
 	Third *struct {
 		Name     string `json:"nombre"`
 		Domicile int    `json:"codDomiciliado"` // CAT-032: 2 is abroad; absent in 11 v1
 	} `json:"ventaTercero"`
 	Donatario      *Issuer   `json:"donatario"` // the issuer in 15 v1
 	Receptor       *party    `json:"receptor"`
-	SujetoExcluido *party    `json:"sujetoExcluido"` // 14 v1
-	Donante        *party    `json:"donante"`        // 15 v1
+	SujetoExcluido *party    `json:"sujetoExcluido"` // only in 14 v1
+	Donante        *party    `json:"donante"`        // only in 15 v1
 	Relacionados   []related `json:"documentoRelacionado"`
 	Cuerpo         items     `json:"cuerpoDocumento"`
 	Resumen        totals    `json:"resumen"`

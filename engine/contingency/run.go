@@ -240,7 +240,7 @@ const (
 type Options struct {
 	// Responsible is the person who answers for the events, with name and identity document (schema of the event).
 	Responsible record.Person
-	// Internet lists addresses (host:port), of which at least one answers while the branch has Internet. If no address
+	// Internet lists addresses (host:port). While the branch has Internet, at least one of them answers. If no address
 	// answers, the cause of a contingency is 3, no Internet (CAT-005), and not 1. Without addresses, only an unknown
 	// name or route means cause 3.
 	Internet []string

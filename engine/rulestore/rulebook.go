@@ -42,7 +42,7 @@ type Book struct {
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
 	paths      map[string]string // document type by the path of its form, POST /dte/<path>
-	// previous maps a rule's digest to the last good rule before that rule, which computes the sales if the rule fails.
+	// previous maps a rule's digest to the last good rule before it: that rule takes over when this rule fails.
 	previous map[string]*Rule
 }
 

@@ -128,7 +128,7 @@ func (e *Envelope) Text() (string, error) {
 // Found is a signature of an envelope. The name proves nothing, because the signer has chosen it.
 type Found struct {
 	Named string // the name that the signature gives its key
-	Fits  bool   // one of the given keys made the signature: its ID is Key
+	Fits  bool   // one of the given keys, whose ID is Key, made the signature
 	Key   string
 }
 
