@@ -55,7 +55,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	var chosen []waiting
 	for _, key := range slices.Sorted(maps.Keys(surveyor.enrolments.tags)) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
-		if (c.All || !c.Replace) && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
+		if (c.All || !c.Replace) && len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 			return b.Name == name && b.Enrolment != nil
 		}) { // its points of sale are not known
 			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"fmt"
 	"iter"
 	"os"
 	"slices"
@@ -685,6 +686,38 @@ func TestRekey_ClockBack(t *testing.T) {
 		w.must((&Rekey{}).run(t.Context(), w.chain, old))
 		if s := w.survey(); s.Branches[0].Enrolment == nil || len(s.Faults) > 0 {
 			t.Errorf("%+v, %q", s.Branches[0].Enrolment, s.Faults)
+		}
+	}
+}
+
+// TestRekey_Altered: whoever writes to the store stops neither a change of the key nor the enrolment of another branch:
+// what this centre kept proves the old key, and an object that nobody signed with a key in use is nobody's branch.
+func TestRekey_Altered(t *testing.T) {
+	for altered, alter := range map[string]func(w *world){
+		"enrolments overwritten": func(w *world) {
+			for _, b := range []string{"centro", "norte"} {
+				w.store.Put(fleetproto.BoxKey(b, 1), []byte("x"))
+			}
+		},
+		"branches made up": func(w *world) {
+			for i := range 9 {
+				w.store.Put(fleetproto.BoxKey(fmt.Sprintf("a%03d", i), 1), []byte("x"))
+			}
+		},
+	} {
+		w := newWorld(t, "centro", "norte", "este")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.obey()
+		w.survey()
+		alter(w)
+		w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
+		sur := w.add("sur")
+		sur.report()
+		w.must((&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}).Run(t.Context(), w.chain))
+		for _, b := range w.survey().Branches {
+			if slices.Contains([]string{"centro", "norte", "este", "sur"}, b.Name) && b.Enrolment == nil {
+				t.Errorf("%s: %s is not enrolled by the new key", altered, b.Name)
+			}
 		}
 	}
 }
