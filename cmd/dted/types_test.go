@@ -367,6 +367,23 @@ func TestType_Further(t *testing.T) {
 			t.Errorf("certify has no line %s:\n%s", row, said)
 		}
 	}
+	// In an outage a type is issued if MH takes it in contingency; otherwise its request is answered when MH is back.
+	asks := func(k *bundle.Type, want bool, state string) bool {
+		t.Helper()
+		status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "away-"+k.Document, string(k.Form.Examples["payload"]))
+		return want == (status == http.StatusCreated && strings.Contains(said, `"estado":"`+state+`"`)) &&
+			(want || status == http.StatusServiceUnavailable)
+	}
+	b.chaos(simulator.Chaos{Outage: true})
+	for _, k := range slices.Backward(further) {
+		if !asks(k, k.Deferrable(), "CONTINGENCIA") {
+			t.Errorf("%s in an outage", k.Path)
+		}
+	}
+	b.chaos(simulator.Chaos{})
+	for _, k := range further {
+		soon(t, k.Path+" is sealed after the outage", func() bool { return asks(k, true, "PROCESSED") })
+	}
 	b.stop()
 	o.does("fsck")
 }
