@@ -11,6 +11,8 @@ import (
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/rules/bundle"
+	"dtegate/storage"
 )
 
 // A document is mailed to its receiver's address, in the document's own spelling; to another address only if the caller
@@ -80,6 +82,14 @@ func TestCaller_OwnTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	issued["18"] = back
+	for _, r := range issued { // announce each document, as if its result had come late
+		if _, err := w.Store.Advance(t.Context(), storage.Code(enginetest.CodeOf(r)), record.Accepted,
+			storage.Change{To: record.Accepted, Announce: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, stop := context.WithCancel(t.Context())
+	stop() // a till that does not wait
 	only := func(point int, permissions ...string) record.Caller {
 		c := enginetest.TestCaller(point)
 		c.OwnTypes, c.Permissions = true, permissions
@@ -95,6 +105,15 @@ func TestCaller_OwnTypes(t *testing.T) {
 		{only(2, "CREDITO_FISCAL", "NOTA_CREDITO"), []string{"03"}},
 		{only(2), nil},
 	} {
+		late, _, err := w.Engine.Documents().Changes(now, 0, c.caller)
+		var heard []string
+		for _, l := range late {
+			i := slices.IndexFunc(record.Known(), func(k *bundle.Type) bool { return k.Name == l.Tipo })
+			heard = append(heard, record.Known()[i].Document)
+		}
+		if slices.Sort(heard); err != nil || !slices.Equal(heard, c.reads) {
+			t.Errorf("%v hears of %v: %v", c.caller.Permissions, heard, err)
+		}
 		for document, r := range issued {
 			may := slices.Contains(c.reads, document)
 			_, err := w.Engine.Documents().Document(t.Context(), enginetest.CodeOf(r), c.caller)

@@ -602,12 +602,18 @@ func TestReturn_CreditHiddenByDebit(t *testing.T) {
 	enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 }
 
-// TestClosing_NoteOnWithholding: a closing shows a note on a withholding voucher, and no sum of the day's net includes
-// it. Today's rules refuse such a note: its record is made of a note on a voucher.
+// TestClosing_NoteOnWithholding: a closing shows a note on a withholding voucher or a debit note on a purchase, and no
+// sum of the day's net includes it. Today's rules refuse such a note: its record is made of a note on a voucher.
 func TestClosing_NoteOnWithholding(t *testing.T) {
+	for origin, notes := range map[string][]string{"07": {"05", "06"}, "14": {"06"}} {
+		t.Run(origin, func(t *testing.T) { closingNotes(t, origin, notes) })
+	}
+}
+
+func closingNotes(t *testing.T, origin string, notes []string) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
-	withheld := w.Issued(enginetest.Originals{}.Request("07", "w"), record.EstadoProcessed)
+	withheld := w.Issued(enginetest.Originals{}.Request(origin, "w"), record.EstadoProcessed)
 	sold := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	net := func(groups, credits int) string {
 		t.Helper()
@@ -622,7 +628,7 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 		return asText(t, x.Net)
 	}
 	before := net(2, 0)
-	for i, document := range []string{"05", "06"} {
+	for i, document := range notes {
 		note := w.Issued(
 			enginetest.NoteOn(document, document, sold, enginetest.Item(1, "1", "10")),
 			record.EstadoProcessed,
@@ -651,7 +657,7 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := net(3+i, 2); got != before {
-			t.Errorf("a %s on a withholding changes the net from %s to %s", document, before, got)
+			t.Errorf("a %s on a %s changes the net from %s to %s", document, origin, before, got)
 		}
 	}
 }

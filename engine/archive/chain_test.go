@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -43,8 +44,28 @@ func TestChain(t *testing.T) {
 		if _, err := b.Fetch(t.Context(), key, 4); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
+		// A listing goes on after any key, whether an object has it or not.
+		for _, other := range []string{"a", "ab/c", "fleet/v1/status/centro/2.jws", "z"} {
+			if err := b.Create(t.Context(), other, []byte("x")); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		all := []string{"a", "ab/c", key, "fleet/v1/status/centro/2.jws", "z"}
+		for _, after := range append([]string{"", "0", "b", "fleet/v1/status", "zz"}, all...) {
+			var got []string
+			for e, err := range b.ListAfter(t.Context(), "", after) {
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				got = append(got, e.Key)
+			}
+			want := slices.DeleteFunc(slices.Clone(all), func(k string) bool { return k <= after })
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: after %q come %q, want %q", name, after, got, want)
+			}
+		}
 		var listed []Object
-		for e, err := range b.List(t.Context(), "fleet/v1/status/") {
+		for e, err := range b.List(t.Context(), "fleet/v1/status/centro/1") {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

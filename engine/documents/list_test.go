@@ -27,9 +27,9 @@ func books(t *testing.T) (*enginetest.World, []documents.Line) {
 		w.Clock.Set(enginetest.Start.AddDate(0, 0, day))
 		for i := range 4 {
 			price := fmt.Sprint(len(all) + 1)
-			req := enginetest.Invoice("", enginetest.Item(1, "1", price))
+			req := enginetest.Invoice(price, enginetest.Item(1, "1", price))
 			if i >= 2 {
-				req = enginetest.Voucher("", enginetest.Item(1, "1", price)) // VAT of 13 % comes on top
+				req = enginetest.Voucher(price, enginetest.Item(1, "1", price)) // VAT of 13 % comes on top
 			}
 			req.Caller.Point = enginetest.TestCaller(1 + i%2).Point
 			estado := record.EstadoProcessed
@@ -165,6 +165,23 @@ func TestList_Filters(t *testing.T) {
 			}
 			if count != len(want) || sum != 0 {
 				t.Errorf("the totals count %d of %d, and are %s off: %v", count, len(want), sum.Fixed2(), whole.Totals)
+			}
+			// A document is found by its key, whatever its day, only where the other filters select it.
+			for i, x := range all {
+				byKey := f
+				byKey.From, byKey.To = wholly().From, wholly().To
+				want := slices.DeleteFunc(list(w, byKey).Lines, func(l documents.Line) bool { return l != x })
+				if byKey.Key = fmt.Sprint(i + 1); f.PointID == 0 {
+					byKey.PointID = x.PointID
+				}
+				if got := list(w, byKey).Lines; !slices.Equal(got, want) {
+					t.Errorf("by the key of %d comes %+v, want %+v", i, got, want)
+				}
+				stranger := enginetest.TestCaller(1)
+				stranger.Point.BranchID++
+				if l, err := w.Engine.Documents().List(t.Context(), byKey, stranger); err != nil || len(l.Lines) > 0 {
+					t.Errorf("another branch gets %+v by a key: %v", l, err)
+				}
 			}
 			if f.Limit = 1; len(want) > 1 { // the cursor goes by the filter too
 				f.After = list(w, f).Next

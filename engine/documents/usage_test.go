@@ -37,7 +37,13 @@ func TestUsage(t *testing.T) {
 		other := sale2(2)
 		count(2, b.Issue(other))
 		for i := range 2 {
-			if r := count(1, b.Correct(list[0].Code, 900)); (r.Stored > 0) != (i == 0) {
+			correction := enginetest.Sale("", 900)
+			correction.Caller.TokenID = 2 // another token than the sale's
+			r, err := b.Engine.Correct(ctx, enginetest.CodeOf(list[0]), correction)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if count(2, r); (r.Stored > 0) != (i == 0) {
 				t.Errorf("correction %d has %d bytes stored", i+1, r.Stored)
 			}
 		}

@@ -29,6 +29,7 @@ type server struct {
 	mail, data func() error
 	rcpt       func(to string) error
 	users      map[string]string // with passwords; nil: no AUTH
+	busy       error             // the answer to a right password; nil: it is accepted
 
 	mu      sync.Mutex
 	letters []letter
@@ -147,7 +148,7 @@ func (x *session) Auth(mechanism string) (sasl.Server, error) {
 		if want, ok := x.server.users[user]; !ok || want != password {
 			return smtp.ErrAuthFailed
 		}
-		return nil
+		return x.server.busy
 	}
 	if mechanism == "PLAIN" {
 		return sasl.NewPlainServer(check), nil

@@ -148,18 +148,21 @@ func TestSend_Login(t *testing.T) {
 		password redacted.Text
 		security Security
 		users    map[string]string
+		busy     error
 		sent     bool
 	}{
-		"right":         {password, Mandatory, map[string]string{"dte": password}, true},
-		"wrong":         {"otra", Mandatory, map[string]string{"dte": password}, false},
-		"no encryption": {password, None, map[string]string{"dte": password}, false},
-		"not offered":   {password, Mandatory, nil, false},
+		"right":         {password, Mandatory, map[string]string{"dte": password}, nil, true},
+		"wrong":         {"otra", Mandatory, map[string]string{"dte": password}, nil, false},
+		"no encryption": {password, None, map[string]string{"dte": password}, nil, false},
+		"not offered":   {password, Mandatory, nil, nil, false},
+		// RFC 4954 §6: the box's settings are right, and the message may be given up in time.
+		"right, and busy": {password, Mandatory, map[string]string{"dte": password}, reply(454, "busy"), false},
 	} {
 		synctest.Test(t, func(t *testing.T) { // both ends of a pipe that close TLS at once wait 5 s for each other
 			config, roots := certified(t, "mx.example")
 			var sent bytes.Buffer
 			s := serve(t, func(s *server) {
-				s.users, s.AllowInsecureAuth = c.users, true
+				s.users, s.busy, s.AllowInsecureAuth = c.users, c.busy, true
 				if c.security == Mandatory {
 					s.TLSConfig = config
 				}
@@ -174,7 +177,7 @@ func TestSend_Login(t *testing.T) {
 			if bytes.Contains(sent.Bytes(), []byte("AUTH")) {
 				t.Errorf("%s: in the clear: %q", name, sent.String())
 			}
-			if !c.sent && (o.Kind != Later || !o.Setup || o.Doubtful || s.mails != 0 || strings.Contains(o.Err.Error(),
+			if !c.sent && (o.Kind != Later || o.Setup == (c.busy != nil) || o.Doubtful || s.mails != 0 || strings.Contains(o.Err.Error(),
 				password)) {
 				t.Errorf("%s: %+v, %d senders named", name, o, s.mails)
 			}

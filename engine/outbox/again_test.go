@@ -73,6 +73,39 @@ func TestDeliver_Again(t *testing.T) {
 	})
 }
 
+// TestDeliver_AgainElsewhere: a message about a document that arrives takes every failed message about it off the list,
+// that to its receiver and those to others, and no message about another document.
+func TestDeliver_AgainElsewhere(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		ctx := context.Background()
+		p.Set(func() {
+			p.Replies = map[string]int{"gone@example.com": 550, "other@example.com": 550, "third@example.com": 550}
+		})
+		send := func(r *record.View, to string) {
+			if _, err := b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), to, enginetest.TestCaller(1)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		own, foreign := b.Issue(enginetest.SaleTo("a", "gone@example.com")), b.Issue(enginetest.SaleTo("b", "gone@example.com"))
+		without := b.Issue(enginetest.SaleTo("c", "")) // only letters about it fail
+		for _, r := range []*record.View{own, foreign, without} {
+			send(r, "other@example.com")
+			send(r, "third@example.com")
+		}
+		for i, want := range []int{8, 5, 3} {
+			if u := b.Undelivered(); u.GivenUp != want {
+				t.Fatalf("after %d messages that arrived: %+v", i, u)
+			}
+			send([]*record.View{own, without, foreign}[i], "ana@example.com")
+		}
+		if u := b.Undelivered(); u.GivenUp != 0 {
+			t.Errorf("%+v", u)
+		}
+		b.Audit()
+	})
+}
+
 // TestDeliver_AgainCutShort: the operator's request ends while given-up deliveries are settled. Without an error all
 // are settled; after an error the rest is still on the list, and the next request settles it.
 func TestDeliver_AgainCutShort(t *testing.T) {

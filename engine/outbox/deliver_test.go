@@ -386,6 +386,13 @@ func TestDeliver_Archive(t *testing.T) {
 		if u = b.Undelivered(); u.Archive != 0 || u.Mail != 1 {
 			t.Errorf("with the store back: %+v", u)
 		}
+		if _, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, "")); err != nil {
+			t.Fatal(err)
+		}
+		if link, err := b.Engine.Outbox().Link(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "letter",
+			time.Minute); err != nil || link != "" {
+			t.Errorf("a link to a PDF without the mark INVALIDADO: %s %v", link, err)
+		}
 		// Another object is there: it is reported and not replaced.
 		p.Set(func() { p.Replies = nil })
 		shelf.Answering(503)

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -121,6 +123,57 @@ func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
 		}
 	}()
 	return h, func() { cancel(); <-done }
+}
+
+// TestHook_EachFailureAnew: after a post that was taken, the pauses of the next failure begin with the shortest.
+func TestHook_EachFailureAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHookWorld(t)
+		e := &erp{t: t, answers: []int{500, 500, 500, 500, 200, 500, 500, 200}}
+		_, stop := w.start(e)
+		for range 2 {
+			synctest.Wait()
+			w.result()
+			time.Sleep(time.Hour)
+		}
+		stop()
+		var pauses []time.Duration
+		for i := range e.at[1:] {
+			pauses = append(pauses, e.at[i+1].Sub(e.at[i]))
+		}
+		s := time.Second
+		if want := []time.Duration{s, 2 * s, 4 * s, 8 * s, time.Hour - 15*s, s, 2 * s}; !slices.Equal(pauses, want) {
+			t.Errorf("paused %v, want %v", pauses, want)
+		}
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPost_First: a letter that a till waits for is due before every other delivery, however long those have waited.
+func TestPost_First(t *testing.T) {
+	w := newHookWorld(t)
+	now := time.Now()
+	box := &Outbox{o: Options{Store: w.store, Now: func() time.Time { return now }, Rand: rand.Reader}}
+	box.delivery.init(box.o.Now)
+	for _, ago := range []time.Duration{0, time.Hour, 400 * 24 * time.Hour} {
+		w.n++
+		if _, err := w.store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: storage.Code{w.n}, State: 2,
+			Due: &storage.Due{Queue: record.QueueDeliver, At: now.Add(-ago)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := box.post(t.Context(), Mailing{Document: "d"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	first, err := w.store.Due(record.QueueDeliver, now, 1)
+	if err != nil || len(first) != 1 || first[0].State != record.LetterOpen {
+		t.Errorf("first is %+v, %v", first, err)
+	}
+	if err := w.store.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestHook: results are posted in order. A result that is refused, redirected or lost is posted again, with growing

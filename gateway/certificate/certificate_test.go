@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -84,6 +85,21 @@ func TestOwn(t *testing.T) {
 	if _, err := handshake(t, k, ca, "caja.example", *now); err != nil {
 		t.Error(err)
 	}
+	// Near the authority's end no certificate can last longer than the present one: it is not renewed for ever.
+	present := *now
+	*now = ca.NotAfter.Add(-serverLife / 3)
+	if err := o.Renew(); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []time.Duration{serverLife / 3, serverLife / 4, time.Hour} {
+		*now = ca.NotAfter.Add(-left)
+		if why, err := o.Due(); why != "" || err != nil {
+			t.Errorf("due %v before the authority's end: %q, %v", left, why, err)
+		}
+	}
+	if *now = present; o.Renew() != nil {
+		t.Fatal("not renewed")
+	}
 	// For a new name the certificate is renewed where the authority may sign the name; else the name is left out.
 	o.Names = append(o.Names, "10.1.1.1", "bank.example")
 	if why, err := o.Due(); why != "the box is now reached as 10.1.1.1" || err != nil {
@@ -105,7 +121,8 @@ func TestOwn_Constrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		DNSNames: []string{"bank.example"}, IPAddresses: []net.IP{{8, 8, 8, 8}}}
+		DNSNames:    []string{"bank.example", "evilcaja.example", "caja.example", "1.caja.example", "CAJA.example"},
+		IPAddresses: []net.IP{{8, 8, 8, 8}, {10, 9, 8, 7}, {192, 168, 0, 1}}}
 	signer, err := o.signer()
 	if err != nil {
 		t.Fatal(err)
@@ -120,13 +137,33 @@ func TestOwn_Constrained(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)
-	for _, name := range []string{"bank.example", "8.8.8.8"} {
-		if May(ca, name) {
-			t.Errorf("may sign for %s", name)
+	// One forged name spoils a certificate: each name has its own. May agrees with what clients believe.
+	forged := 0
+	for _, name := range append(slices.Clone(c.DNSNames), "8.8.8.8", "10.9.8.7", "192.168.0.1") {
+		alone := &x509.Certificate{SerialNumber: serial(), NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}
+		if ip := net.ParseIP(name); ip != nil {
+			alone.IPAddresses = []net.IP{ip}
+		} else {
+			alone.DNSNames = []string{name}
 		}
-		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: *now}); err == nil {
-			t.Errorf("a forged certificate of %s is believed", name)
+		der, err := x509.CreateCertificate(nil, alone, ca, signer.Public(), signer)
+		if err != nil {
+			t.Fatal(err)
 		}
+		one, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = one.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: *now})
+		if May(ca, name) != (err == nil) {
+			t.Errorf("may sign for %s: %v, clients: %v", name, May(ca, name), err)
+		}
+		if err != nil {
+			forged++
+		}
+	}
+	if forged != 3 {
+		t.Errorf("%d names are foreign", forged)
 	}
 }
 

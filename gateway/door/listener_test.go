@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -117,6 +119,28 @@ func TestDoor_Known(t *testing.T) {
 		t.Errorf("a newcomer where all are known: %v %v", err, d.refused)
 	}
 	d.sound()
+}
+
+// TestDoor_Friends: the door remembers the addresses that showed a good token last, and as many of them as it may.
+func TestDoor_Friends(t *testing.T) {
+	d := newGuarded(t, Tills)
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+	dice := rand.New(rand.NewPCG(1, 1))
+	var latest []netip.Addr // the latest last
+	for range 3 * maxFriends {
+		a := address(dice.IntN(2 * maxFriends))
+		d.befriend(a)
+		latest = append(slices.DeleteFunc(latest, func(b netip.Addr) bool { return a == b }), a)
+		latest = latest[max(0, len(latest)-maxFriends):]
+	}
+	for _, a := range latest {
+		if _, ok := d.friends[a]; !ok {
+			t.Fatalf("%v is forgotten", a)
+		}
+	}
+	if len(d.friends) != len(latest) || len(latest) != maxFriends {
+		t.Errorf("%d friends, %d are the latest", len(d.friends), len(latest))
+	}
 }
 
 // TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one.

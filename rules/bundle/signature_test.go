@@ -160,6 +160,39 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// TestKeys_Twin: a key that is pinned under several names is one signer, in a set that Check refuses too.
+func TestKeys_Twin(t *testing.T) {
+	a, signerA := key(t, '1')
+	b, signerB := key(t, '2')
+	twin := Key{ID: "twin", Public: a.Public}
+	for _, c := range []struct {
+		signers []Signer
+		pinned  []Key
+		need    int
+		ok      bool
+	}{
+		{[]Signer{signerA}, []Key{a, twin}, 1, true},
+		{[]Signer{signerA}, []Key{a, twin}, 2, false},
+		{[]Signer{signerA}, []Key{twin, a, b}, 2, false},
+		{[]Signer{signerA, signerA}, []Key{a, twin, b}, 2, false},
+		{[]Signer{signerA, signerB}, []Key{a, twin, b}, 2, true},
+		{[]Signer{signerA, signerB}, []Key{a, twin, b}, 3, false},
+	} {
+		parts, m := sample()
+		data, err := Write(parts, m, c.signers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Inspect(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signers, err := (Keys{c.pinned, c.need}).Vouch(got); (err == nil) != c.ok {
+			t.Errorf("%d of %d keys, %d must sign: %q, %v", len(c.signers), len(c.pinned), c.need, signers, err)
+		}
+	}
+}
+
 func TestKeys_Check(t *testing.T) {
 	a, _ := key(t, '1')
 	b, _ := key(t, '2')
