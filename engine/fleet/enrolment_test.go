@@ -751,3 +751,28 @@ func TestAgent_OwnImage(t *testing.T) {
 		}
 	}
 }
+
+// TestAgent_StrangersStatus: a status that no box of the branch signed says nothing about the branch's last act, whoever
+// can write to the store.
+func TestAgent_StrangersStatus(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.start()
+	w.rollout("r1", w.rule("catalogos", "1.0.0"))
+	w.pass(30 * time.Minute)
+	before := w.status().Acts
+	const end = 1_000_000_000_000
+	data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
+		Key: fleetproto.EncodeKey(public(thief).Public), Sequence: 5, At: w.now, Acts: end}, thief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store.Put(fleetproto.StatusKey("centro", 1), data)
+	w.store.Put(fleetproto.ActKey("centro", end), []byte("x"))
+	w.start()
+	w.rollout("r2", w.rule("catalogos", "1.1.0"))
+	w.pass(time.Hour)
+	if got := w.status().Acts; got >= end || got <= before {
+		t.Errorf("the last act is %d, before %d; trouble: %s", got, before, w.agent.Look().Trouble)
+	}
+}

@@ -125,8 +125,18 @@ func (a *Agent) recall(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
-		// last is nil if the status cannot be read; this box then overwrites it
-		last, _ = a.o.Chain.OpenStatus(data, a.o.Branch, epoch)
+		keys := []fleetproto.Key{fleetproto.Public(a.o.Box)}
+		if data != nil {
+			object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
+			if err != nil {
+				return fmt.Errorf("reading epoch %d: %w", epoch, err)
+			}
+			if e, bad := a.openEnrolment(object, epoch); bad == nil {
+				keys = append(keys, e.BoxKeyOf())
+			}
+		}
+		// last is nil if no box of the branch signed the status; this box then overwrites it
+		last, _ = a.o.Chain.OpenStatus(data, a.o.Branch, epoch, keys...)
 	}
 	if last == nil {
 		a.recalled = true

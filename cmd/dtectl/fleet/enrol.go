@@ -125,13 +125,18 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 		}
 	}
 	for _, b := range s.Branches {
-		for epoch := int64(1); b.Enrolment != nil && epoch <= b.Enrolment.Epoch; epoch++ {
+		if b.Enrolment == nil {
+			continue
+		}
+		left := year // the year in which the next epoch began
+		for epoch := b.Enrolment.Epoch; epoch > 0 && left >= year; epoch-- {
 			key := fleetproto.BoxKey(b.Name, epoch)
 			kept, _ := held.Chain.Identity.OpenEnrolment(held.lost[key], held.Chain.keys(), b.Name, epoch)
 			e := cmp.Or(kept, held.enrolments.read[key+" "+held.enrolments.tags[key]].Enrolment)
-			if e == nil || epoch < b.Enrolment.Epoch && dte.Year(cmp.Or(b.Enrolment.First, b.Enrolment.At)) < year {
+			if e == nil {
 				continue
 			}
+			left = dte.Year(cmp.Or(e.First, e.At))
 			for _, p := range e.Points {
 				given[p] = append(given[p], b.Name)
 			}
@@ -170,6 +175,9 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 		e.Points = append(e.Points, fleetproto.Unnamed(w.again.Points, e.Points)...)
 		e.Highest, e.Stolen = w.again.Highest, e.Stolen || w.again.Stolen
 		e.First = cmp.Or(w.again.First, w.again.At)
+		if !e.At.After(w.again.At) { // of two signatures the later date counts, also if a clock was ahead
+			e.At = w.again.At.Add(time.Second)
+		}
 	}
 	for epoch, others := w.epoch, 0; others < maxForeign && epoch < w.epoch+maxWaiting; epoch++ {
 		e.Epoch = epoch

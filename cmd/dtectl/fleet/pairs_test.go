@@ -343,10 +343,30 @@ func TestEnrol_FormerPoint(t *testing.T) {
 	next.status.Points = append(next.status.Points, fleetproto.Point{Establishment: "M001", Point: "P020"})
 	next.report()
 	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}}).Run(t.Context(), w.chain))
+	third := w.add("centro") // that the branch got another box in January says nothing about the point that left before
+	third.status.Points = next.status.Points
+	third.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(third.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
 	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
-	next.report()
+	third.report()
 	sur.report()
 	w.must(enrol.Run(t.Context(), w.chain))
+}
+
+// TestEnrol_ClockBack: an enrolment that is signed again counts, although the clock was ahead when it was signed first.
+func TestEnrol_ClockBack(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.survey()
+	w.now = w.now.Add(-4 * time.Minute)
+	b := w.box("centro")
+	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P050"})
+	b.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
+	w.must((&Roll{}).run(t.Context(), w.chain))
+	if got := w.survey().Branches[0].Enrolment.Points; len(got) != 2 {
+		t.Errorf("the enrolment names %v", got)
+	}
 }
 
 // TestEnrol_PointLeftOut: a box's configuration names another point of sale in place of one that it has numbered, and its
