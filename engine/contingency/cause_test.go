@@ -169,6 +169,34 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 	})
 }
 
+// TestCause_Span: an event begins and ends with its period, not with the first and the last sale in the period.
+func TestCause_Span(t *testing.T) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Chaos(simulator.Chaos{})
+		if err := b.Engine.Contingency().Declare(context.Background(), 2, "inventario"); err != nil {
+			t.Fatal(err)
+		}
+		began := b.Now()
+		time.Sleep(10 * time.Minute)
+		r := b.Issue(enginetest.Sale("a", 100))
+		time.Sleep(10 * time.Minute)
+		if err := b.Engine.Contingency().Lift(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.Drained()
+		events := b.Sim.Events()
+		if len(events) != 1 {
+			t.Fatalf("%+v", events)
+		}
+		if e := events[0]; e.Began.Sub(began).Abs() > time.Second || e.Ended.Sub(began) < 20*time.Minute ||
+			e.Ended.Sub(began) > 21*time.Minute {
+			t.Errorf("the event is of %v to %v, the period began at %v, the sale is of %v", e.Began, e.Ended, began,
+				r.CreatedAt)
+		}
+		b.Audit()
+	})
+}
+
 func TestCause_Refused(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
 		var e *refusal.Error

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -140,6 +141,7 @@ func TestRecordAnswer(t *testing.T) {
 		query answers
 		ago   time.Duration // of an earlier sending without an answer; 0: none
 		code  string        // MH's, of a refusal
+		text  string        // MH's words
 		want  storage.State
 	}{
 		"accepted":          {kind: authority.Accepted, want: record.Accepted},
@@ -155,7 +157,11 @@ func TestRecordAnswer(t *testing.T) {
 		"refused, not held, never sent before": {kind: authority.Rejected, query: "none",
 			want: record.Rejected},
 		"refused for its number, of which MH has none": {kind: authority.Rejected, query: "none",
-			code: authority.CodeRegistered, want: record.Rejected},
+			code: authority.CodeRegistered, text: "YA EXISTE UN REGISTRO CON ESE VALOR: [identificacion.numeroControl]",
+			want: record.Rejected},
+		"refused for its own code, which MH does not find": {kind: authority.Rejected, query: "none",
+			code: authority.CodeRegistered, want: doubt,
+			text: "YA EXISTE UN REGISTRO CON ESE VALOR: [identificacion.codigoGeneracion]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &moves{}
@@ -168,7 +174,8 @@ func TestRecordAnswer(t *testing.T) {
 				o.head.Sent = now.Add(-c.ago)
 			}
 			w.sizes.shrink([]storage.Code{o.entry.Code})
-			out := authority.Outcome{Kind: c.kind, Sent: true, Response: &authority.Response{CodigoMsg: c.code}}
+			out := authority.Outcome{Kind: c.kind, Sent: true, Response: &authority.Response{CodigoMsg: c.code,
+				DescripcionMsg: c.text}}
 			if err := w.recordAnswer(t.Context(), o, out); err != nil {
 				t.Fatal(err)
 			}
@@ -182,8 +189,8 @@ func TestRecordAnswer(t *testing.T) {
 				if m.to.To != record.Reported || m.to.Due == nil ||
 					*m.to.Due != (storage.Due{Queue: record.QueueForward, At: now.Add(2 * time.Minute)}) ||
 					!m.head.Doubtful || !m.head.Sent.Equal(now) || !m.head.Forwarded.Equal(o.head.CreatedAt) ||
-					m.head.Response != nil {
-					t.Errorf("not in doubt: %+v, %+v", m.to, m.head)
+					m.head.Response != nil || taken != "" {
+					t.Errorf("not in doubt: %+v, %+v; number taken by %q", m.to, m.head, taken)
 				}
 				return
 			}
@@ -233,6 +240,107 @@ func TestNoteFirst(t *testing.T) {
 			if !n.Forwarded.Equal(c.want.Corrections[i].Forwarded) ||
 				!c.head.Corrections[i].Forwarded.Equal(given[i].Forwarded) {
 				t.Errorf("%s: correction %d was sent at %v", name, i+1, n.Forwarded)
+			}
+		}
+	}
+}
+
+// reception is an authority that gives one answer to contingency events; "": none.
+type reception string
+
+func (a reception) RoundTrip(r *http.Request) (*http.Response, error) {
+	text := `{"status":"OK","body":{"token":"Bearer t"}}`
+	if !strings.HasSuffix(r.URL.Path, "/auth") {
+		if text = string(a); text == "" {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Header: http.Header{},
+		Request: r}, nil
+}
+
+// TestSendEvent: MH's answer to an event decides its state, the time of its documents, and what the event's bundle is
+// judged by.
+func TestSendEvent(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	due := now.Add(-time.Hour)
+	const seal = `"selloRecibido":"20219E9D4DC0292F4681AD759B0B0F5CA99DC23G"`
+	for name, c := range map[string]struct {
+		answer reception
+		state  storage.State
+		sealed time.Time
+		again  bool
+		judged string
+	}{
+		"sealed": {`{"estado":"RECIBIDO",` + seal + `}`, record.EventAccepted, now, false, "[true]"},
+		"refused": {`{"estado":"RECHAZADO","mensaje":"[motivo.fFin] NO VÁLIDO"}`,
+			record.EventRejected, time.Time{}, false, "[false]"},
+		"sealed before": {`{"estado":"RECHAZADO","mensaje":"YA EXISTE UN REGISTRO: [identificacion.codigoGeneracion]"}`,
+			record.EventAccepted, due, true, "[true]"},
+		"lists what MH has": {`{"estado":"RECHAZADO","mensaje":"YA EXISTE UN REGISTRO: [detalleDTE.codigoGeneracion]"}`,
+			record.EventRejected, time.Time{}, false, "[false]"},
+		"no answer": {"", record.EventSigned, time.Time{}, false, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newContingency(t, &moves{}, c.answer, now)
+			w.branch.Store = newStore(t, now)
+			var judged []bool
+			w.branch.Documents.JudgeEvent = func(_ record.RuleRef, accepted bool) { judged = append(judged, accepted) }
+			code, err := dte.NewCode(rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := w.appendRecord(t.Context(), "evento", code, record.EventSigned, &Event{Documents: 1},
+				storage.Due{Queue: record.QueueEvent, At: due}, storage.Part{Name: partEvent, Data: []byte("jws")},
+				codesPart(nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &Event{Documents: 1}
+			got, err := w.sendEvent(t.Context(), entry, h)
+			if errors.Is(err, ErrAway) != (c.answer == "") || err != nil && c.answer != "" {
+				t.Fatal(err)
+			}
+			limit := time.Time{}
+			if !c.sealed.IsZero() {
+				limit = c.sealed.Add(72 * time.Hour)
+			}
+			if got.State != c.state || !h.Sealed.Equal(c.sealed) || !h.Limit.Equal(limit) || h.Again != c.again ||
+				fmt.Sprint(judged) != c.judged {
+				t.Errorf("state %d, judged %v, %+v", got.State, judged, h)
+			}
+		})
+	}
+}
+
+// TestDisperse: after each refusal of its event a document waits twice as long for the next event, at most an hour. The
+// first time that MH says it knows the document, MH is queried at once.
+func TestDisperse(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	names := func(known bool) *Event {
+		words := map[bool]string{true: "ya existe", false: "no"}[known]
+		return &Event{Documents: 1, Receipt: &authority.Receipt{Mensaje: words}}
+	}
+	for refusals, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		for _, c := range []struct {
+			before, known bool
+			want          time.Duration
+		}{{false, false, want}, {true, false, want}, {true, true, want}, {false, true, 0}} {
+			m := &moves{}
+			w := newContingency(t, m, answers("none"), now)
+			o := document{head: &record.Head{Refusals: refusals, Known: c.before, Event: "earlier"}}
+			if err := w.disperse(t.Context(), o, "refused", names(c.known)); err != nil {
+				t.Fatal(err)
+			}
+			if at := now.Add(c.want * time.Minute); m.to.To != record.Deferred || m.to.Due == nil ||
+				*m.to.Due != (storage.Due{Queue: record.QueueReport, At: at}) || m.head.Refusals != refusals+1 ||
+				m.head.Known != c.known || !m.head.Doubtful || m.head.Event != "refused" {
+				t.Errorf("%d refusals before, known %v: %+v %+v", refusals, c, m.to, m.head)
+			}
+			m.head = nil
+			o.head.Event = "refused" // a crash came after the move
+			if err := w.disperse(t.Context(), o, "refused", names(c.known)); err != nil || m.head != nil {
+				t.Errorf("moved again: %+v %v", m.head, err)
 			}
 		}
 	}
@@ -316,6 +424,97 @@ func TestForwardOne(t *testing.T) {
 		if sent == "cable" && (m.head.Doubtful || !m.head.Sent.IsZero() || !m.head.Forwarded.IsZero()) {
 			t.Errorf("what MH never got is taken for sent: %+v", m.head)
 		}
+	}
+}
+
+// TestSendLot_Unreachable: MH certainly has not received a lot: each document is as it was before, and none counts as
+// sent.
+func TestSendLot_Unreachable(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	w := newContingency(t, &moves{}, refusing{}, now)
+	w.branch.Store, w.branch.Rand = newStore(t, now), rand.Reader
+	heads := make(map[storage.Code]*record.Head) // as recorded last
+	w.branch.Documents.Move = func(_ context.Context, e storage.Entry, c storage.Change, h *record.Head) (storage.Entry,
+		error) {
+		if c.To != record.Reported || c.Due == nil || *c.Due != *e.Due {
+			t.Errorf("%v moves to %+v", e.Code, c)
+		}
+		heads[e.Code] = h
+		return e, nil
+	}
+	var list []document
+	before := map[storage.Code]record.Head{
+		{1}: {Document: "01", CreatedAt: now.Add(-time.Hour)},
+		{2}: {Document: "01", CreatedAt: now.Add(-time.Hour), Sent: now.Add(-time.Hour)}, // in the normal form
+		{3}: {Document: "01", CreatedAt: now.Add(-time.Hour), Form: record.FormCorrection + "1",
+			Corrections: []record.Correction{{At: now}}},
+	}
+	for code, h := range before {
+		list = append(list, document{head: &h, entry: storage.Entry{Code: code, State: record.Reported,
+			Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}})
+	}
+	if err := w.makeLot(t.Context(), list); !errors.Is(err, ErrAway) {
+		t.Fatal(err)
+	}
+	for code, h := range heads {
+		got, err := json.Marshal(h)
+		want, _ := json.Marshal(before[code])
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("what MH never got is taken for sent: %s, it was %s", got, want)
+		}
+	}
+	if len(heads) != 2 {
+		t.Errorf("%d documents were noted as sent", len(heads))
+	}
+	if open, err := w.branch.Store.Due(record.QueueLot, record.Whenever, 9); err != nil || len(open) > 0 {
+		t.Errorf("the lot is still open: %+v %v", open, err)
+	}
+}
+
+// refusing is an authority that logs in, and then refuses connections.
+type refusing struct{}
+
+func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/auth") {
+		return answers("none").RoundTrip(r)
+	}
+	return nil, syscall.ECONNREFUSED
+}
+
+// TestGroups: an event has documents of one period, cause, motive, establishment and number of refusals, in their
+// order, each document once, and no more than its limit; after refusals a quarter of the limit, down to one.
+func TestGroups(t *testing.T) {
+	dice := mathrand.New(mathrand.NewPCG(1, 1))
+	const limit = 20
+	var list []document
+	for i := range 400 {
+		pick := func(of ...string) string { return of[dice.IntN(len(of))] }
+		list = append(list, document{entry: storage.Entry{ID: uint64(i)}, head: &record.Head{Period: pick("", "a", "b"),
+			Motive: pick("", "luz"), Cause: int64(1 + dice.IntN(2)), Refusals: dice.IntN(4),
+			ControlNumber: "DTE-01-" + pick("M001", "M002") + "P001-000000000000001"}})
+	}
+	seen := 0
+	for _, g := range groups(list, limit) {
+		var first *record.Head
+		last := -1
+		for _, o := range g.documents {
+			if first == nil {
+				first = o.head
+			}
+			where, _ := record.EstablishmentOf(o.head, record.Point{})
+			if o.head.Period != g.period || o.head.Motive != g.motive || o.head.Cause != g.cause ||
+				o.head.Refusals != first.Refusals || where != g.establishment || int(o.entry.ID) <= last {
+				t.Fatalf("%+v in an event of %+v", o.head, g)
+			}
+			last = int(o.entry.ID)
+			seen++
+		}
+		if most := []int{limit, limit, limit / 4, 1}[first.Refusals]; len(g.documents) > most {
+			t.Errorf("%d documents after %d refusals", len(g.documents), first.Refusals)
+		}
+	}
+	if seen != len(list) {
+		t.Errorf("%d of %d documents are in events", seen, len(list))
 	}
 }
 

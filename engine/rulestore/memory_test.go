@@ -39,6 +39,13 @@ func TestShelf_ManySwaps(t *testing.T) {
 	for i := range swaps {
 		swap(20 + i)
 	}
+	for i := range 4 { // what is only tried is not held either
+		data := enginetest.Edition(t, "2.3.0", small, bundletest.Recompiled(fmt.Sprint("dry", i)))
+		a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test", Dry: true, FewerCases: true})
+		if err != nil || a.Refused != "" || a.State != "" {
+			t.Fatalf("%+v %v", a, err)
+		}
+	}
 	// A record is some 40 KB: the bundle, in a store that is in memory here. The garbage collector finds modules that
 	// nobody holds any more; then they are closed.
 	most := int64(swaps) * 80 << 10

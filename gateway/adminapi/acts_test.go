@@ -100,6 +100,60 @@ func TestActs_Limit(t *testing.T) {
 	}
 }
 
+// TestDelivery_Archive: each document is settled as the request says, with its archived files or without them.
+func TestDelivery_Archive(t *testing.T) {
+	const one, two = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01", "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F02"
+	for member, want := range map[string]bool{"": false, `,"archive":false`: false, `,"archive":true`: true} {
+		ctx, got := new(fasthttp.RequestCtx), ""
+		ctx.Request.SetBodyString(`{"codes":["` + one + `","` + two + `"]` + member + `}`)
+		a, err := newRoutes(Options{}).settleDelivery(ctx, "retried", func(_ context.Context, code dte.Code,
+			archive bool) (int, error) {
+			got += fmt.Sprintf("%s %t ", code, archive)
+			return 2, nil
+		})
+		if err != nil || got != fmt.Sprintf("%s %t %s %t ", one, want, two, want) || fmt.Sprint(a) != "map[retried:4]" {
+			t.Errorf("%s: settled %s, %v: %v", member, got, a, err)
+		}
+	}
+}
+
+// noted is a trail that keeps the last act as it began and as it ended.
+type noted struct {
+	Audit
+	began, ended audit.Act
+}
+
+func (n *noted) Begin(_ context.Context, a audit.Act) (*audit.Open, error) {
+	n.began = a
+	return &audit.Open{Act: a}, nil
+}
+
+func (n *noted) End(_ context.Context, o *audit.Open) error { n.ended = o.Act; return nil }
+
+// TestRecorded: the trail names who did what and how it ended; what was only tried is no act of that name.
+func TestRecorded(t *testing.T) {
+	for query, what := range map[string]string{"": "rules.push", "dry=1": "rules.push.dry", "dry=0": "rules.push",
+		"who=ana&dry=true": "rules.push.dry"} {
+		for outcome, err := range map[string]error{audit.Done: nil, audit.Failed: errors.New("disk"),
+			audit.Refused: problem.ForOperator("NO_SUCH_RULE", "x")} {
+			trail := &noted{}
+			ctx := new(fasthttp.RequestCtx)
+			ctx.Request.SetRequestURI("/admin/rules?" + query)
+			push := func(ctx *fasthttp.RequestCtx) (any, error) {
+				concerns(ctx, "dte01", "a rate")
+				return nil, err
+			}
+			done := newRoutes(Options{Audit: trail}).recorded(ctx, route{act: "rules.push", handle: push})
+			who := map[bool]string{true: "ana", false: "admin"}[strings.HasPrefix(query, "who")]
+			if e := trail.ended; (done == nil) != (err == nil) || trail.began.What != what || e.What != what ||
+				e.Who != who || e.Outcome != outcome || e.Target != "dte01" || e.Detail != "a rate" ||
+				(e.Error == "") != (err == nil) {
+				t.Errorf("%q, %s: %+v, %v", query, outcome, e, done)
+			}
+		}
+	}
+}
+
 // TestDelivery_Most: one request settles a thousand documents, and no more.
 func TestDelivery_Most(t *testing.T) {
 	r := newRoutes(Options{})

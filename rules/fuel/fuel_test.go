@@ -228,6 +228,57 @@ func TestMeter_Bounds(t *testing.T) {
 	}
 }
 
+// TestMeter_Passing: a call costs more for each parameter and result beyond the fourth.
+func TestMeter_Passing(t *testing.T) {
+	used := func(params, results int) int64 { // of Grain calls: a unit is the price of one call
+		callee := w.Function{Params: bytes.Repeat([]byte{w.I64}, params), Results: bytes.Repeat([]byte{w.I64}, results),
+			Code: bytes.Repeat(w.I64Const(1), results)}
+		one := w.Join(bytes.Repeat(w.I64Const(1), params), w.Op(w.Call, 1), bytes.Repeat([]byte{w.Drop}, results))
+		wasm := meter(t, w.Module{Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64},
+			Code: w.Join(bytes.Repeat(one, fuel.Grain), w.I64Const(7))}, callee}}.Bytes())
+		o := compile(t, engines(t)["interpreter"], wasm).run(t, plenty, 0)
+		if o.result != 7 {
+			t.Fatalf("%+v", o)
+		}
+		return o.used
+	}
+	least := used(0, 0)
+	for _, c := range []struct{ params, results int }{{1, 0}, {4, 0}, {0, 4}, {5, 0}, {3, 2}, {0, 5}, {32, 0}, {0, 16},
+		{32, 16}} {
+		n := c.params + c.results
+		want := least + int64(n+2*max(0, n-4)) // each value is pushed or dropped too
+		if got := used(c.params, c.results); got != want {
+			t.Errorf("%d parameters, %d results: used %d, want %d", c.params, c.results, got, want)
+		}
+	}
+}
+
+// TestMeter_Merging: where control flow merges, each value beyond the sixteenth that a compiler may have to move costs.
+func TestMeter_Merging(t *testing.T) {
+	const locals = 100
+	used := func(set int) int64 { // of Grain blocks that set locals: a unit is the price of one block
+		one := w.Join([]byte{w.Block, w.Empty}, w.Op(w.LocalGet, 1), w.Op(w.BrIf, 0))
+		for l := range set {
+			one = w.Join(one, w.I32Const(1), w.Op(w.LocalSet, 1+l))
+		}
+		one = append(one, w.End)
+		wasm := meter(t, w.Module{Functions: []w.Function{{Export: "run", Params: []byte{w.I64}, Results: []byte{w.I64},
+			Locals: bytes.Repeat([]byte{w.I32}, locals),
+			Code:   w.Join(bytes.Repeat(one, fuel.Grain), w.I64Const(7))}}}.Bytes())
+		o := compile(t, engines(t)["interpreter"], wasm).run(t, plenty, 0)
+		if o.result != 7 {
+			t.Fatalf("%+v", o)
+		}
+		return o.used
+	}
+	least := used(0)
+	for _, n := range []int{1, 15, 16, 17, 40, locals} {
+		if got, want := used(n), least+int64(2*n+2*max(0, n-16)); got != want { // a constant and a set for each
+			t.Errorf("%d locals are set: used %d, want %d", n, got, want)
+		}
+	}
+}
+
 // TestMeter_Start: a start function no longer runs by itself: the host calls it, within a budget.
 func TestMeter_Start(t *testing.T) {
 	m := w.Module{Start: 1, Functions: []w.Function{{Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}, {Export: "run",

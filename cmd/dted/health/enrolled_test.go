@@ -1,11 +1,21 @@
 package health
 
 import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
 
@@ -41,5 +51,54 @@ func TestCheckEnrolled(t *testing.T) {
 			!strings.Contains(err.Message, c.es) || c.not != "" && strings.Contains(err.English, c.not) {
 			t.Errorf("%+v: %+v", c.s, err)
 		}
+	}
+}
+
+// TestCheckPoint: a box numbers at the points of sale of its enrolment; one that the centre has closed is free again
+// when the year ends in El Salvador.
+func TestCheckPoint(t *testing.T) {
+	box := fleetproto.Signer{ID: "box", Private: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}
+	chain := fleetproto.Chain{Name: "c", Ambiente: "00"}
+	points := []fleetproto.Point{{Establishment: "M001", Point: "P001"}, {Establishment: "M001", Point: "P002"}}
+	closed := fleetproto.ClosedPoint{Branch: "centro", Establishment: "M001", Point: "P002", Year: 2026, Since: 1}
+	state, err := json.Marshal(map[string]any{"branch": "centro", "group": "norte", "chain": chain,
+		"key":      fleetproto.EncodeKey(fleetproto.Public(box).Public),
+		"closed":   []fleetproto.ClosedPoint{closed},
+		"enrolled": map[string]any{"highest": 1, "own": 1, "points": points}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, sum := &fleettest.File{}, sha256.Sum256(state)
+	if err := disk.Save(append([]byte(hex.EncodeToString(sum[:])+"\n"), state...)); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := fleet.New(fleet.Options{Chain: chain, Branch: "centro", Group: "norte", Box: box, State: disk,
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	year := time.Date(2027, 1, 1, 0, 0, 0, 0, dte.Zone)
+	for _, c := range []struct {
+		point string
+		at    time.Time
+		code  string
+	}{
+		{"P001", year.Add(-time.Second), ""},
+		{"P001", year, ""},
+		{"P002", year.AddDate(0, -6, 0), refusal.CodePointClosed},
+		{"P002", year.Add(-6 * time.Hour).UTC(), refusal.CodePointClosed}, // the year has ended in Greenwich
+		{"P002", year.Add(-time.Second).UTC(), refusal.CodePointClosed},
+		{"P002", year.UTC(), ""},
+		{"P003", year, refusal.CodeNotEnrolled},
+	} {
+		err := CheckPoint(agent, record.Point{Establishment: "M001", PointOfSale: c.point}, c.at)
+		e := new(refusal.Error)
+		if err != nil && !errors.As(err, &e) || e.Code != c.code || err != nil && !strings.Contains(e.English,
+			"M001"+c.point) {
+			t.Errorf("%s at %v: %v", c.point, c.at, err)
+		}
+	}
+	if err := CheckPoint(nil, record.Point{}, year); err != nil {
+		t.Errorf("a box of no chain: %v", err)
 	}
 }

@@ -296,3 +296,19 @@ func TestLink_HalfReadAnswers(t *testing.T) {
 		}
 	})
 }
+
+// TestLink_GoneIsNotGiven: a connection that the server closed before it was free is given to no waiting request, and
+// is not kept.
+func TestLink_GoneIsNotGiven(t *testing.T) {
+	l := New(Options{URL: "http://127.0.0.1:1"})
+	defer l.Close()
+	turn := make(chan *conn, 1)
+	for _, waiting := range [][]chan *conn{nil, {turn}} {
+		l.waiting = waiting
+		l.put(&conn{link: l, gone: true})
+		if len(turn) > 0 || len(l.waiting) != len(waiting) || len(l.idle) > 0 {
+			t.Errorf("given %d, %d wait, %d kept", len(turn), len(l.waiting), len(l.idle))
+		}
+	}
+	l.waiting = nil
+}

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -331,6 +332,78 @@ func TestCheck_Lacks(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour)
 			w.start(box, 1)
+		}
+	})
+}
+
+// TestCheck_Shown: monitoring shows that a rebuild would not be complete, or that this could not be checked, and
+// nothing of an earlier epoch.
+func TestCheck_Shown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		epoch := int64(1)
+		var err error
+		w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return epoch }, State: w.disk, Live: always, Restart: func(string) {},
+			Segment: segment, Has: has, Cloned: func() {}, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows := func(what, lacks string, incomplete float64, checked bool) {
+			t.Helper()
+			got := metrictest.Value(t, w.ship, "dte_fleet_ship_incomplete")
+			if said := w.ship.Shipped(); got != incomplete || said.Lacks != lacks || said.Checked.IsZero() == checked {
+				t.Errorf("%s: incomplete %v, %+v", what, got, said)
+			}
+		}
+		w.sellDay(0, 8)
+		shows("not checked", "", 0, false)
+		w.check()
+		shows("checked", "", 0, true)
+		w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+		if err := w.ship.Check(t.Context()); err == nil {
+			t.Fatal("checked without a store")
+		}
+		shows("not checked again", "", 1, true)
+		w.store.Fault = nil
+		w.check()
+		shows("checked again", "", 0, true)
+		w.sellDay(1, 8)
+		w.lose(10, 11)
+		if err := os.Remove(filepath.Join(w.dir, "0000000002.copy")); err != nil {
+			t.Fatal(err)
+		}
+		w.check()
+		shows("lost", "pieces 10 to 11", 1, true)
+		w.enrol(box, 3)
+		epoch = 3
+		w.steps()
+		shows("another epoch", "", 0, false)
+	})
+}
+
+// TestCheck_OnceADay: only the first check of a day joins the day's new pieces; the next day joins the others. A part
+// that was joined too early would be one more object to read for ever.
+func TestCheck_OnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sellDay(0, 8)
+		parts := func() int { return len(w.store.Keys(fleetproto.PartsFolder("centro", 1))) }
+		w.check()
+		joined := parts()
+		for n := range 3 {
+			w.grow("0000000009.copy", fmt.Sprintf("sale %d;", n))
+			w.steps()
+			time.Sleep(time.Hour)
+			w.check()
+		}
+		if parts() != joined || joined == 0 {
+			t.Errorf("%d parts, then %d on one day", joined, parts())
+		}
+		time.Sleep(24 * time.Hour)
+		w.check()
+		if parts() != joined+1 {
+			t.Errorf("%d parts, then %d on the next day", joined, parts())
 		}
 	})
 }

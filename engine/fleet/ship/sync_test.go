@@ -382,6 +382,41 @@ func TestCarry_Recount(t *testing.T) {
 	})
 }
 
+// TestCarry_CountedOnce: a change that was made before the box began its epoch counts once, however it came to be
+// known: as a change of this run, or by a count of the copy.
+func TestCarry_CountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeller(t)
+		s.close()
+		s.enrol(box, 3)
+		var epoch atomic.Int64 // 0: the box runs, and is not enrolled again yet
+		s.mode.Epoch = epoch.Load
+		s.faults(func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "create" {
+				return fleettest.Failed
+			}
+			return fleettest.None
+		})
+		s.open()
+		for range 3 {
+			s.sell()
+		}
+		time.Sleep(time.Minute)
+		epoch.Store(3)
+		time.Sleep(time.Minute)
+		s.sell()
+		time.Sleep(time.Minute)
+		if n, err := s.db.CopyChanges(t.Context(), s.dir, "", 0); err != nil || s.ship.Shipped().Behind != n || n < 4 {
+			t.Errorf("%d changes count as %+v: %v", n, s.ship.Shipped(), err)
+		}
+		s.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+		time.Sleep(time.Minute)
+		if behind := s.ship.Shipped().Behind; behind != 0 {
+			t.Errorf("all is shipped, and %d changes are not", behind)
+		}
+	})
+}
+
 // TestCarry_Epoch: changes that were shipped under an earlier epoch count as not shipped, until the box has shipped
 // them under its new epoch.
 func TestCarry_Epoch(t *testing.T) {
