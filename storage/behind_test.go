@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -771,4 +772,132 @@ func TestRebuild_Twice(t *testing.T) {
 		t.Errorf("with the mark of a settled store: %+v, %v", o, err)
 	}
 	must(t, s.Close())
+}
+
+// TestRebuild_OtherCardsMark: a store made again asks for what its mark alone knew. It still does when another card of
+// the box is put into the slot, with the older mark that lies on it.
+func TestRebuild_OtherCardsMark(t *testing.T) {
+	disk := disktest.New(disktest.Strict)
+	must(t, Create(withCard(disk)))
+	s := live(t, disk)
+	for n := uint64(1); n <= 10; n++ {
+		put(t, s, "a", n)
+	}
+	backup(t, s, backupDir)
+	sound(t, s)
+	older := disk.Copy()
+	must(t, errors.Join(disk.RemoveAll("other"), disk.RemoveAll("card"), syncDir(disk, ""), disk.MkdirAll("other", 0),
+		disk.MkdirAll("card", 0), syncDir(disk, ""))) // a new card, with the mark on it
+	_, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil)
+	must(t, err)
+	s = openStore(t, disk)
+	must(t, errors.Join(settle(s, 0, "the store has the last receipt"), s.Close()))
+	s = live(t, disk)
+	for n := uint64(11); n <= 25; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	must(t, errors.Join(disk.RemoveAll("box/store"), syncDir(disk, "box"), disk.RemoveAll(card), syncDir(disk, "card")))
+	from := Sources{Copy: card, Backups: []string{backupDir}}
+	for _, mark := range []string{"its own", "the older card's"} {
+		if mark != "its own" {
+			writeFile(t, disk, markPath, readFile(t, older, markPath))
+		}
+		if _, err := Assemble(ctx, from, options(disk), nil); err != nil && !errors.Is(err, ErrSound) {
+			t.Fatal(err)
+		}
+		s = openStore(t, disk)
+		o, err := s.Owed(nil)
+		if must(t, err); !slices.ContainsFunc(o.Series, func(n Next) bool { return n.Lost() == "a: 11-25" }) {
+			t.Errorf("with %s mark it asks %+v", mark, o.Series)
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestRebuild_FilledThenDead: what a medium fills into holes whose loss was accepted is on the second copy too.
+func TestRebuild_FilledThenDead(t *testing.T) {
+	const right = "other2/right"
+	fs, _ := oldAndNew(t)
+	numbers, err := segmentNumbers(fs, card)
+	must(t, err)
+	filled := 0
+	for i := range numbers {
+		disk, path := onlyCard(t, fs), segmentPath(fs, card, numbers[i])
+		must(t, makeParents(disk, right+"/x"))
+		for _, n := range numbers {
+			writeFile(t, disk, segmentPath(disk, right, n), readFile(t, fs, segmentPath(fs, card, n)))
+		}
+		bad := readFile(t, disk, path)
+		for at := 300; at < len(bad); at += 300 {
+			bad[at] ^= 1
+		}
+		writeFile(t, disk, path, bad)
+		made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+		if must(t, err); len(made.missing()) == 0 {
+			continue
+		}
+		s := openStore(t, disk)
+		trustCopy(t, s)
+		must(t, s.Close())
+		s = live(t, disk)
+		put(t, s, "a", 900)
+		sound(t, s)
+		if _, err := Assemble(ctx, Sources{Copy: right}, options(disk), nil); errors.Is(err, ErrSound) {
+			continue
+		}
+		must(t, err)
+		filled++
+		s = openStore(t, disk)
+		if s.Restored() != nil {
+			trustCopy(t, s)
+		}
+		must(t, s.Close())
+		s = live(t, disk)
+		put(t, s, "a", 901)
+		report, err := s.Fsck(ctx)
+		must(t, errors.Join(err, s.Close()))
+		again, err := Assemble(ctx, Sources{Copy: card}, options(onlyCard(t, disk)), nil)
+		if must(t, err); again.Documents < report.Documents {
+			t.Errorf("segment %d: the second copy has %d documents of %d", i, again.Documents, report.Documents)
+		}
+	}
+	if filled == 0 {
+		t.Error("nothing was filled")
+	}
+}
+
+// TestBehind_ForkFullDisk: the printed command, typed again with a medium of another history, needs no room for a store
+// that would gain nothing.
+func TestBehind_ForkFullDisk(t *testing.T) {
+	disk := carded(t)
+	fs := disk.Copy()
+	s := openStore(t, disk)
+	image := disk.Copy()
+	for n := uint64(500); n < 503; n++ {
+		put(t, s, "a", n)
+		put(t, s, "b", n+10)
+	}
+	backup(t, s, backupDir)
+	must(t, errors.Join(s.Close(), disk.RemoveAll("box/store"), disk.RemoveAll("other")))
+	for _, path := range image.Files() {
+		if strings.HasPrefix(path, "box/store/") || path == markPath {
+			must(t, makeParents(disk, path))
+			writeFile(t, disk, path, readFile(t, image, path))
+		}
+	}
+	must(t, errors.Join(syncDir(disk, "box/store"), syncDir(disk, "other")))
+	s = live(t, fs)
+	for n := uint64(100); n < 110; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	takeCard(t, fs, disk)
+	from := Sources{Copy: card, Backups: []string{backupDir}}
+	_, err := Assemble(ctx, from, options(disk), nil)
+	must(t, err)
+	disk.SetUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1 << 20})
+	if _, err = Assemble(ctx, from, options(disk), nil); !errors.Is(err, ErrSound) {
+		t.Errorf("typed again: %v", err)
+	}
 }

@@ -203,7 +203,9 @@ func (w *Witness) String() string {
 	return text
 }
 
-func (a Lead) sameEnd(b Lead) bool { return a.Series == b.Series && a.End == b.End }
+func (a Lead) sameEnd(b Lead) bool {
+	return a.Series == b.Series && a.End == b.End && (a.End.Position > 0 || a.There <= b.There)
+}
 
 func (a Lead) String() string {
 	switch {

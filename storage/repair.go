@@ -282,19 +282,22 @@ func (r *assembly) needed(ctx context.Context) error {
 	if damaged {
 		return nil
 	}
-	db, err := openPebble(r.o, &damage{}, r.from.Dry)
+	db, err := openPebble(r.o, &damage{}, true) // to open it for writing drops what follows damage in the log
 	if err != nil {
 		return err
 	}
 	more, forks, err := r.compare(ctx, db, report)
 	r.fills, more = r.fills && !more && forks == nil, more || r.fills
-	if err == nil && forks != nil {
-		err = r.hold(db, forks, more)
+	switch err = errors.Join(err, db.Close()); {
+	case err != nil || more:
+		return err
+	case forks == nil:
+		return ErrSound
 	}
-	if err = errors.Join(err, db.Close()); err == nil && !more {
-		err = ErrSound
+	if db, err = openPebble(r.o, &damage{}, r.from.Dry); err != nil {
+		return err
 	}
-	return err
+	return errors.Join(r.hold(db, forks), db.Close())
 }
 
 // compare reports whether a medium has something that a sound store lacks (more), and returns the media with another
@@ -316,7 +319,7 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 		case !known:
 			more = true
 		case w != nil || lacking: // the restoration that knew as much may have read another medium, or read it badly
-			fills, bad := r.mayFill(ctx, db, j.id, from)
+			fills, bad := r.mayFill(ctx, db, j.id, from, w == nil || !w.Diverged)
 			r.fills, err = r.fills || fills, bad
 		}
 		return err
@@ -361,9 +364,10 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	return more, forks, err
 }
 
-// mayFill reports whether a medium has a link, or a row of an incomplete record, that the store lacks. Assemble may
-// still refuse the row.
-func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources) (more bool, err error) {
+// mayFill reports whether a medium has a link, unless its links do not count (links is false), or a row of an incomplete
+// record, that the store lacks. Assemble may still refuse the row.
+func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources, links bool) (more bool,
+	err error) {
 	h, err := readHoles(db)
 	m := &assembly{o: r.o, from: from, said: &Assembled{}, own: &folder{}, histories: newHistories(), id: id,
 		named: make(map[string]uint64)}
@@ -373,7 +377,7 @@ func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from
 		err = cmp.Or(err, s.rows(ctx, func(key, value []byte) error {
 			switch old, lacks := get(db, key); {
 			case len(key) < 9:
-			case key[0] == tableJournal, key[0] == tablePart && h.partial[be.Uint64(key[1:])]:
+			case key[0] == tableJournal && links, key[0] == tablePart && h.partial[be.Uint64(key[1:])]:
 				more = more || lacks != nil
 			case key[0] == tableEntry && h.partial[be.Uint64(key[1:])]:
 				e, bad := decodeEntry(0, value)
@@ -433,16 +437,16 @@ func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (*Witne
 	return unsettled(db, "backup", dir, storeHead(j.id, db, j.series), there)
 }
 
-// hold notes in a sound store that media have other histories. If no new store is made (more is false), the result is
-// ErrDiverged, and Settle must deal with these media.
-func (r *assembly) hold(db *pebble.DB, forks []Witness, more bool) (err error) {
+// hold notes in a sound store that media have other histories, and returns ErrDiverged: Settle must deal with these
+// media.
+func (r *assembly) hold(db *pebble.DB, forks []Witness) (err error) {
 	for _, w := range forks {
 		if !r.from.Dry {
 			err = errors.Join(err, setWitnesses(db, db, w.covers, &w, pebble.Sync))
 		}
 	}
 	row, bad := readJSON[*Restoration](db, keyRestored)
-	if err = errors.Join(err, bad); more || err != nil {
+	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
 	r.said.Owed, err = owed(db, row, forks, r.marked, r.from.Possible)
@@ -484,6 +488,11 @@ func (a *assembly) finish() error {
 	for _, name := range slices.Sorted(maps.Keys(a.named)) {
 		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
 	}
+	if a.noMark == nil { // another card may have another mark
+		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
+			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
+		}
+	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)
 	if errors.Is(err, ErrCorrupt) {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
@@ -503,8 +512,9 @@ func (a *assembly) finish() error {
 		return err
 	}
 	a.said.Lacking = h.lacking(series)
-	// The mark must have this store's identity, and no number that the store lacks.
-	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
+	// The mark must have this store's identity, and no number that the store lacks. What was filled is not on the second
+	// copy, which begins again after a restoration.
+	a.said.Whole = !a.fills && a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
 		a.said.Lacking = nil
