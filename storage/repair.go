@@ -364,8 +364,8 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	return more, forks, err
 }
 
-// mayFill reports whether a medium has a link, unless its links do not count (links is false), or a row of an incomplete
-// record, that the store lacks. Assemble may still refuse the row.
+// mayFill reports whether a medium has a row of an incomplete record that the store lacks, or, if links is true, a link.
+// Assemble may still refuse the row.
 func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources, links bool) (more bool,
 	err error) {
 	h, err := readHoles(db)
@@ -512,8 +512,8 @@ func (a *assembly) finish() error {
 		return err
 	}
 	a.said.Lacking = h.lacking(series)
-	// The mark must have this store's identity, and no number that the store lacks. What was filled is not on the second
-	// copy, which begins again after a restoration.
+	// The mark must have this store's identity, and no number that the store lacks. What was filled is not on the
+	// second copy; the copy begins again after a restoration.
 	a.said.Whole = !a.fills && a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
