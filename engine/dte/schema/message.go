@@ -150,6 +150,9 @@ func (x *schema) describe(document string) string {
 }
 
 func limits(bounds []bound) string {
+	if len(bounds) == 2 && bounds[0].limit == bounds[1].limit {
+		return bounds[0].limit.String()
+	}
 	words := map[bound]string{{}: "al menos ", {upper: true}: "a lo más ", {exclusive: true}: "mayor que ",
 		{upper: true, exclusive: true}: "menor que "}
 	var all []string
@@ -262,6 +265,7 @@ var forms = map[string]string{
 	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]?$`: "una hora como 14:05:09",
 	`^(0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$`:  "una hora como 14:05:09",
 	`^0[1-9]|1[0-4]$`:        "el código de un departamento: de 01 a 14",
+	`^04$`:                   "04 (nota de remisión)",
 	`^[0-9]{2}$`:             "un código de dos dígitos",
 	`^(0[1-9]||1[0-4]||99)$`: "una forma de pago: de 01 a 14, o 99",
 	`^0[1-3]$`:               "la unidad del plazo: 01 días, 02 meses, 03 años",
