@@ -139,7 +139,7 @@ dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules build catalogues --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules push catalogues-1.3.0.dterule --reason tax
 dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax`,
-		"0 of 6 cases are written", "dte01 2.3.0 is live")
+		"0 of 7 cases are written", "dte01 2.3.0 is live")
 	l.does(`dtectl -c var/demo/dted.toml rules build retorno/v1 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules push retorno-2.2.*.dterule --reason tax
 for law in catalogues-1.3.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary @${law%.dterule}.dterule http://127.0.0.1:8083/law; done`,
