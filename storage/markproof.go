@@ -33,6 +33,8 @@ type MarkProof struct {
 	Doubts []string
 	Owed   *Owed  // what must be settled because of the doubts; nil: there are no doubts
 	Aside  string // the new path of the file that was in the mark's place, "" if there was none
+
+	former [][16]byte // of the media that know more
 }
 
 // MarkAim is the task of NewMark.
@@ -118,7 +120,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 		return p, err
 	}
 	if doubted { // from here on the store gives no number before Settle, and Open makes the mark
-		err = beRestored(db, slices.Clone(j.id[:]), *row)
+		err = beRestored(db, slices.Clone(j.id[:]), *row, p.former...)
 	}
 	if err == nil {
 		err = makeParents(o.FS, o.MarkPath)
@@ -240,6 +242,7 @@ func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) 
 		return
 	}
 	p.doubt("%v", w)
+	p.former = append(p.former, w.Store)
 	for _, a := range w.Series {
 		row.Known = raise(row.Known, a, series)
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -171,7 +172,10 @@ func (r *assembly) run(ctx context.Context) error {
 	if r.db, err = r.o.openAt(aside, false); err != nil {
 		return err
 	}
-	if err = r.assemble(ctx); err == nil && !r.gone {
+	if err = r.assemble(ctx); err == nil && r.fills {
+		err = r.gained()
+	}
+	if err == nil && !r.gone {
 		err = r.record()
 	}
 	if err == nil {
@@ -179,10 +183,6 @@ func (r *assembly) run(ctx context.Context) error {
 	}
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
-	}
-	gave := func(s Source) bool { return s.Name != ownMedium && s.Taken > 0 }
-	if r.fills && !slices.ContainsFunc(r.said.Sources, gave) {
-		return ErrSound
 	}
 	report, err := checkCopy(ctx, r.o, aside, nil, r.meter)
 	if err != nil {
@@ -223,6 +223,18 @@ func (r *assembly) run(ctx context.Context) error {
 		return err
 	}
 	return renameSynced(fs, r.o.repairedDir(), r.o.Dir)
+}
+
+// gained returns ErrSound unless the new store has a link, or a row of a record, that the old one lacks: mend may have
+// removed what a medium gave.
+func (r *assembly) gained() error {
+	more := false
+	err := scan(r.db, []byte{tableJournal}, []byte{tablePart + 1}, func(key, value []byte) error {
+		old, err := get(r.own.db, key)
+		more = more || err != nil || !bytes.Equal(old, value)
+		return onlyIf(more, errStop)
+	})
+	return cmp.Or(err, onlyIf(!more, ErrSound))
 }
 
 // resume finishes an Assemble that was interrupted between its last two steps.
@@ -313,13 +325,16 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	more = row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
 	r.unsure = more
 	note := func(w *Witness, from Sources, lacking bool) (err error) {
-		switch known := w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w); {
+		known := w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w)
+		switch {
 		case !known && w.Diverged:
 			forks = append(forks, *w)
 		case !known:
 			more = true
-		case w != nil || lacking: // the restoration that knew as much may have read another medium, or read it badly
-			fills, bad := r.mayFill(ctx, db, j.id, from, w == nil || !w.Diverged)
+		}
+		// The restoration that knew as much may have read another medium, or read it badly.
+		if w != nil && known || lacking {
+			fills, bad := r.mayFill(ctx, db, j.id, from, !known || w == nil || !w.Diverged)
 			r.fills, err = r.fills || fills, bad
 		}
 		return err
@@ -364,8 +379,8 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	return more, forks, err
 }
 
-// mayFill reports whether a medium has a row of an incomplete record that the store lacks, or, if links is true, a link.
-// Assemble may still refuse the row.
+// mayFill reports whether a medium has a row of an incomplete record that the store lacks, or (links) a link. Assemble
+// may still refuse the row.
 func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources, links bool) (more bool,
 	err error) {
 	h, err := readHoles(db)
@@ -377,7 +392,10 @@ func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from
 		err = cmp.Or(err, s.rows(ctx, func(key, value []byte) error {
 			switch old, lacks := get(db, key); {
 			case len(key) < 9:
-			case key[0] == tableJournal && links, key[0] == tablePart && h.partial[be.Uint64(key[1:])]:
+			case key[0] == tablePart && h.partial[be.Uint64(key[1:])]: // mend removes those of a record that is gone
+				there, bad := has(db, entryKey(be.Uint64(key[1:])))
+				more = more || lacks != nil && there || bad != nil
+			case key[0] == tableJournal && links:
 				more = more || lacks != nil
 			case key[0] == tableEntry && h.partial[be.Uint64(key[1:])]:
 				e, bad := decodeEntry(0, value)
@@ -582,25 +600,17 @@ func raise(known []Lead, l Lead, series map[string]Reach) []Lead {
 	return known
 }
 
-// accepted reports whether everything missing was missing in the old store already: a person has accepted that loss.
+// accepted reports whether the same is missing as in the old store: a person has accepted that loss.
 func (a *assembly) accepted(now *holes) bool {
-	if now.none() || a.own.db == nil {
+	if a.own.db == nil {
 		return now.none()
 	}
 	before, err := readHoles(a.own.db)
-	if err != nil {
-		return false
+	links := func(h *holes) []lostRow {
+		return slices.DeleteFunc(slices.Clone(h.rows), func(r lostRow) bool { return r.To == 0 })
 	}
-	for id := range now.partial {
-		if !before.partial[id] {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(now.rows, func(hole lostRow) bool {
-		return hole.To > 0 && !slices.ContainsFunc(before.rows, func(b lostRow) bool {
-			return b.sequence == hole.sequence && b.position <= hole.position && hole.To <= b.To
-		})
-	})
+	return err == nil && maps.Equal(now.partial, before.partial) && slices.EqualFunc(links(now), links(before),
+		func(a, b lostRow) bool { return a.sequence == b.sequence && a.position == b.position && a.To == b.To })
 }
 
 // checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.

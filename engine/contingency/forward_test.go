@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -433,9 +434,12 @@ func TestSendLot_Unreachable(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	w := newContingency(t, &moves{}, refusing{}, now)
 	w.branch.Store, w.branch.Rand = newStore(t, now), rand.Reader
+	var mu sync.Mutex
 	heads := make(map[storage.Code]*record.Head) // as recorded last
 	w.branch.Documents.Move = func(_ context.Context, e storage.Entry, c storage.Change, h *record.Head) (storage.Entry,
 		error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if c.To != record.Reported || c.Due == nil || *c.Due != *e.Due {
 			t.Errorf("%v moves to %+v", e.Code, c)
 		}
