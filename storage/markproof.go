@@ -407,7 +407,7 @@ func (j *markJudge) newLine() uint64 {
 
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	id := j.id
-	if j.restored != nil {
+	if j.restored != nil { // until Settle it names the family only: see Assemble
 		clear(id[8:])
 	}
 	return writeNewMark(o.FS, o.MarkPath, markHead(id, j.series), firstSlot, generation)

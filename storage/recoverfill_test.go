@@ -1,17 +1,59 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/storage/disktest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// beside is where another card lies.
+const beside = "other2/right"
+
+// twoCards is a box of which only a card is left, and another card beside it. Both are as in fs until harmed has done
+// its work.
+func twoCards(t *testing.T, fs *disktest.Disk, numbers []uint64, harmed func(disk *disktest.Disk)) *disktest.Disk {
+	t.Helper()
+	disk := onlyCard(t, fs)
+	must(t, makeParents(disk, beside+"/x"))
+	for _, n := range numbers {
+		writeFile(t, disk, segmentPath(disk, beside, n), readFile(t, fs, segmentPath(fs, card, n)))
+	}
+	harmed(disk)
+	return disk
+}
+
+// accept accepts what a new store lacks.
+func accept(t *testing.T, disk *disktest.Disk) {
+	t.Helper()
+	s := openStore(t, disk)
+	o, err := s.Owed(nil)
+	if err == nil && o != nil {
+		_, err = s.Settle(ctx, nil, o.losses(0), "named")
+	}
+	must(t, errors.Join(err, s.Close()))
+}
+
+// acceptAndSell accepts what a new store lacks, sells number n with the card in its slot, and returns what the store
+// then has.
+func acceptAndSell(t *testing.T, disk *disktest.Disk, n uint64) *Report {
+	t.Helper()
+	accept(t, disk)
+	s := live(t, disk)
+	put(t, s, "a", n)
+	report, err := s.Fsck(ctx)
+	must(t, errors.Join(err, s.Close()))
+	return report
+}
+
 // TestRecover_SameBadCard: a card with one bad place, named again and again, makes one new store at most, whether what it
 // lacks is settled or not; then it needs no room either.
 func TestRecover_SameBadCard(t *testing.T) {
-	const right = "other2/right"
 	fs, _ := oldAndNew(t)
 	numbers, err := segmentNumbers(fs, card)
 	must(t, err)
@@ -20,61 +62,39 @@ func TestRecover_SameBadCard(t *testing.T) {
 	if soak {
 		places = 12
 	}
-	for i := range numbers {
-		n := len(readFile(t, fs, segmentPath(fs, card, numbers[i])))
+	for _, number := range numbers {
+		n := len(readFile(t, fs, segmentPath(fs, card, number)))
 		for at := 100; at < n; at += n / places {
-			disk, path := onlyCard(t, fs), segmentPath(fs, card, numbers[i])
-			must(t, makeParents(disk, right+"/x"))
-			harm(t, disk, path, int64(at)) // one bad place
-			for _, n := range numbers {
-				writeFile(t, disk, segmentPath(disk, right, n), readFile(t, disk, segmentPath(disk, card, n)))
-			}
+			disk := twoCards(t, fs, numbers, func(disk *disktest.Disk) {
+				for _, dir := range []string{card, beside} {
+					harm(t, disk, segmentPath(disk, dir, number), int64(at))
+				}
+			})
 			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 			if err != nil || len(made.missing()) == 0 {
 				continue
 			}
 			tried++
-			s := openStore(t, disk)
-			must(t, s.Close())
-			loop := false
+			must(t, openStore(t, disk).Close())
 			for range 3 { // RUNBOOK: clean the card, and repeat
 				_, err = Assemble(ctx, Sources{Copy: card}, options(disk), nil)
-				loop = err == nil
+			}
+			if err == nil {
+				unsettled++
 			}
 			full := disk.Copy()
 			full.SetUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1 << 20})
 			if _, err = Assemble(ctx, Sources{Copy: card}, options(full), nil); !errors.Is(err, ErrSound) {
 				room++
 			}
-			if loop {
-				unsettled++
-			}
-			s = openStore(t, disk)
-			trustCopy(t, s)
-			must(t, s.Close())
-			s = live(t, disk)
-			put(t, s, "a", 900)
-			sound(t, s)
 			stores := 0
-			for k := range uint64(4) {
-				_, err = Assemble(ctx, Sources{Copy: right}, options(disk), nil)
-				if errors.Is(err, ErrSound) {
+			for n := uint64(900); n < 904; n++ {
+				acceptAndSell(t, disk, n)
+				if _, err = Assemble(ctx, Sources{Copy: beside}, options(disk), nil); errors.Is(err, ErrSound) {
 					break
 				}
 				must(t, err)
 				stores++
-				s = openStore(t, disk)
-				o, err := s.Owed(nil)
-				must(t, err)
-				if o != nil {
-					if _, err = s.Settle(ctx, nil, o.losses(0), "x"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				must(t, s.Close())
-				s = live(t, disk)
-				put(t, s, "a", 901+k)
-				sound(t, s)
 			}
 			if stores > 2 {
 				settled++
@@ -84,6 +104,250 @@ func TestRecover_SameBadCard(t *testing.T) {
 	if unsettled+settled+room > 0 || tried == 0 {
 		t.Errorf("of %d cards %d make a store each time, %d once what they lack is settled; %d want room for it", tried,
 			unsettled, settled, room)
+	}
+}
+
+// TestRecover_FilledThenDead: what a medium fills into holes whose loss was accepted is on the second copy too, also
+// if the store was damaged as well.
+func TestRecover_FilledThenDead(t *testing.T) {
+	fs, _ := oldAndNew(t)
+	numbers, err := segmentNumbers(fs, card)
+	must(t, err)
+	rates := []int64{0, 6} // where the largest table is bad, in tenths; 0: nowhere
+	if soak {
+		rates = []int64{0, 2, 4, 6, 8}
+	}
+	for _, rate := range rates {
+		filled := 0
+		for i, number := range numbers {
+			disk := twoCards(t, fs, numbers, func(disk *disktest.Disk) {
+				path := segmentPath(disk, card, number)
+				for at := int64(300); at < size(t, disk, path); at += 300 {
+					harm(t, disk, path, at)
+				}
+			})
+			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+			if must(t, err); len(made.missing()) == 0 {
+				continue
+			}
+			acceptAndSell(t, disk, 900)
+			if rate > 0 {
+				var tables []string
+				for _, f := range disk.Files() {
+					if strings.HasPrefix(f, "box/store/") && strings.HasSuffix(f, ".sst") {
+						tables = append(tables, f)
+					}
+				}
+				big := slices.MaxFunc(tables, func(a, b string) int { return cmp.Compare(size(t, disk, a), size(t, disk, b)) })
+				harm(t, disk, big, size(t, disk, big)*rate/10)
+			}
+			made, err = Assemble(ctx, Sources{Copy: beside}, options(disk), nil)
+			if errors.Is(err, ErrSound) || err == nil && !slices.ContainsFunc(made.Sources,
+				func(s Source) bool { return s.Name != ownMedium && s.Taken > 0 }) {
+				continue
+			}
+			must(t, err)
+			filled++
+			has := acceptAndSell(t, disk, 901)
+			again, err := Assemble(ctx, Sources{Copy: card}, options(onlyCard(t, disk)), nil)
+			if must(t, err); again.Documents < has.Documents {
+				t.Errorf("segment %d, table bad at %d0 %%: the second copy has %d documents of %d", i, rate,
+					again.Documents, has.Documents)
+			}
+		}
+		if filled == 0 {
+			t.Errorf("table bad at %d0 %%: nothing was filled", rate)
+		}
+	}
+}
+
+// TestRecover_ForkAndFill: a medium has another end of one series, and documents that are missing: they are taken by
+// the command that names the loss.
+func TestRecover_ForkAndFill(t *testing.T) {
+	fs, _ := oldAndNew(t)
+	numbers, err := segmentNumbers(fs, card)
+	must(t, err)
+	rng := newRand(12)
+	rounds, forked := 30, 0
+	if soak {
+		rounds = 150
+	}
+	for range rounds {
+		disk := twoCards(t, fs, numbers, func(disk *disktest.Disk) {
+			for range 2 {
+				p := segmentPath(disk, card, numbers[rng.IntN(len(numbers))])
+				harm(t, disk, p, rng.Int64N(size(t, disk, p)))
+			}
+			p := segmentPath(disk, card, slices.Max(numbers))
+			harm(t, disk, p, size(t, disk, p)-1-rng.Int64N(700))
+		})
+		if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil); err != nil {
+			continue
+		}
+		acceptAndSell(t, disk, 900)
+		_, err := Assemble(ctx, Sources{Copy: beside}, options(disk), nil)
+		if err != nil && !errors.Is(err, ErrDiverged) {
+			continue
+		}
+		forked++
+		accept(t, disk)
+		if made, err := Assemble(ctx, Sources{Copy: beside}, options(disk), nil); err == nil {
+			t.Errorf("the same command again, once the loss was named: %d documents, %v", made.Documents, made.Sources)
+		}
+	}
+	if forked == 0 {
+		t.Error("nothing was filled")
+	}
+}
+
+// A hole is filled by any medium that has its rows, before or after a person accepted it, whatever was in that place
+// before. A medium that cannot fill the hole makes no new store.
+func TestAssemble_Filled(t *testing.T) {
+	fs, want := oldAndNew(t)
+	s := openStore(t, fs)
+	backup(t, s, backupDir)
+	sound(t, s)
+	numbers, err := segmentNumbers(fs, card)
+	must(t, err)
+	const right = "card/right"
+	path := segmentPath(fs, card, numbers[len(numbers)/2])
+	for _, accepted := range []bool{false, true} {
+		for _, from := range []Sources{{Copy: right}, {Copy: card}, {Backups: []string{backupDir}}} {
+			disk := onlyCard(t, fs)
+			writeFile(t, disk, path, flipMiddle(readFile(t, disk, path)))
+			said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+			if err != nil || len(said.missing()) == 0 {
+				t.Fatalf("%+v, %v", said, err)
+			}
+			s := openStore(t, disk) // as dtectl recover does, to say what is owed
+			if accepted {
+				trustCopy(t, s)
+			}
+			must(t, s.Close())
+			for _, useless := range []Sources{{Copy: card}, {Backups: []string{"nowhere"}}} {
+				if _, err := Assemble(ctx, useless, options(disk), nil); !errors.Is(err, ErrSound) {
+					t.Errorf("accepted %v: taken from %+v: %v", accepted, useless, err)
+				}
+			}
+			must(t, errors.Join(disk.RemoveAll(card), makeParents(disk, card+"/x"), makeParents(disk, right+"/x")))
+			for _, n := range numbers {
+				writeFile(t, disk, segmentPath(disk, cmp.Or(from.Copy, right), n),
+					readFile(t, fs, segmentPath(fs, card, n)))
+			}
+			again, err := Assemble(ctx, from, options(disk), nil)
+			if err != nil || len(again.missing())+len(again.Lacking) > 0 {
+				t.Fatalf("accepted %v, %+v: %+v, %v", accepted, from, again, err)
+			}
+			if _, err := Assemble(ctx, from, options(disk), nil); !errors.Is(err, ErrSound) {
+				t.Errorf("accepted %v, %+v, a second time: %v", accepted, from, err)
+			}
+			s = openStore(t, disk)
+			o, err := s.Owed(nil)
+			if err != nil || !accepted && (o == nil || !o.MarkLost) {
+				t.Errorf("the mark that was lost: %+v, %v", o, err)
+			}
+			if err := want.honest(s, nil); !accepted && err != nil {
+				t.Error(err)
+			}
+			must(t, s.Close())
+		}
+	}
+}
+
+// The mark that is made after a loss of the mark bounds no number until Settle: the unsettled store may be lost too.
+func TestRebuild_Twice(t *testing.T) {
+	disk := onlyCard(t, carded(t))
+	for _, settled := range []bool{false, false, true} {
+		s := rebuilt(t, disk)
+		o, err := s.Owed(nil)
+		if err != nil || o == nil || !o.MarkLost {
+			t.Fatalf("before settled %v: %+v, %v", settled, o, err)
+		}
+		if settled {
+			must(t, settle(s, 20, "named"))
+		}
+		must(t, errors.Join(s.Close(), disk.RemoveAll("box/store"), syncDir(disk, "box")))
+	}
+	s := rebuilt(t, disk)
+	if o, err := s.Owed(nil); err != nil || o == nil || o.MarkLost {
+		t.Errorf("with the mark of a settled store: %+v, %v", o, err)
+	}
+	must(t, s.Close())
+}
+
+// TestRebuild_OtherCardsMark: a store made again asks for what its mark alone knew. It still does when another card of
+// the box is put into the slot, with the older mark that lies on it.
+func TestRebuild_OtherCardsMark(t *testing.T) {
+	disk := disktest.New(disktest.Strict)
+	must(t, Create(withCard(disk)))
+	s := live(t, disk)
+	for n := uint64(1); n <= 10; n++ {
+		put(t, s, "a", n)
+	}
+	backup(t, s, backupDir)
+	sound(t, s)
+	older := disk.Copy()
+	must(t, errors.Join(disk.RemoveAll("other"), disk.RemoveAll("card"), syncDir(disk, ""), disk.MkdirAll("other", 0),
+		disk.MkdirAll("card", 0), syncDir(disk, ""))) // a new card, with the mark on it
+	_, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil)
+	must(t, err)
+	s = openStore(t, disk)
+	must(t, errors.Join(settle(s, 0, "the store has the last receipt"), s.Close()))
+	s = live(t, disk)
+	for n := uint64(11); n <= 25; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	must(t, errors.Join(disk.RemoveAll("box/store"), syncDir(disk, "box"), disk.RemoveAll(card), syncDir(disk, "card")))
+	from := Sources{Copy: card, Backups: []string{backupDir}}
+	for _, mark := range []string{"its own", "the older card's"} {
+		if mark != "its own" {
+			writeFile(t, disk, markPath, readFile(t, older, markPath))
+		}
+		if _, err := Assemble(ctx, from, options(disk), nil); err != nil && !errors.Is(err, ErrSound) {
+			t.Fatal(err)
+		}
+		s = openStore(t, disk)
+		o, err := s.Owed(nil)
+		if must(t, err); !slices.ContainsFunc(o.Series, func(n Next) bool { return n.Lost() == "a: 11-25" }) {
+			t.Errorf("with %s mark it asks %+v", mark, o.Series)
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestBehind_ForkFullDisk: the printed command, typed again with a medium of another history, needs no room for a store
+// that would gain nothing.
+func TestBehind_ForkFullDisk(t *testing.T) {
+	disk := carded(t)
+	fs := disk.Copy()
+	s := openStore(t, disk)
+	image := disk.Copy()
+	for n := uint64(500); n < 503; n++ {
+		put(t, s, "a", n)
+		put(t, s, "b", n+10)
+	}
+	backup(t, s, backupDir)
+	must(t, errors.Join(s.Close(), disk.RemoveAll("box/store"), disk.RemoveAll("other")))
+	for _, path := range image.Files() {
+		if strings.HasPrefix(path, "box/store/") || path == markPath {
+			must(t, makeParents(disk, path))
+			writeFile(t, disk, path, readFile(t, image, path))
+		}
+	}
+	must(t, errors.Join(syncDir(disk, "box/store"), syncDir(disk, "other")))
+	s = live(t, fs)
+	for n := uint64(100); n < 110; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	takeCard(t, fs, disk)
+	from := Sources{Copy: card, Backups: []string{backupDir}}
+	_, err := Assemble(ctx, from, options(disk), nil)
+	must(t, err)
+	disk.SetUsage(vfs.DiskUsage{AvailBytes: 100, TotalBytes: 1 << 20})
+	if _, err = Assemble(ctx, from, options(disk), nil); !errors.Is(err, ErrSound) {
+		t.Errorf("typed again: %v", err)
 	}
 }
 
@@ -133,145 +397,4 @@ func TestNewMark_OldDisk(t *testing.T) {
 		t.Errorf("the box starts and gives no number: %v", s.Behind())
 	}
 	must(t, s.Close())
-}
-
-// TestRecover_FilledWhileDamaged: a store with accepted holes rots somewhere, and the right card repairs and fills it: what
-// was filled is on the second copy too.
-func TestRecover_FilledWhileDamaged(t *testing.T) {
-	const right = "other2/right"
-	fs, _ := oldAndNew(t)
-	numbers, err := segmentNumbers(fs, card)
-	must(t, err)
-	filled, rates := 0, []int64{6}
-	if soak {
-		rates = []int64{2, 4, 6, 8}
-	}
-	for i := range numbers {
-		for _, rate := range rates {
-			disk, path := onlyCard(t, fs), segmentPath(fs, card, numbers[i])
-			must(t, makeParents(disk, right+"/x"))
-			for _, n := range numbers {
-				writeFile(t, disk, segmentPath(disk, right, n), readFile(t, fs, segmentPath(fs, card, n)))
-			}
-			bad := readFile(t, disk, path)
-			for at := 300; at < len(bad); at += 300 {
-				bad[at] ^= 1
-			}
-			writeFile(t, disk, path, bad)
-			made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
-			if must(t, err); len(made.missing()) == 0 {
-				continue
-			}
-			s := openStore(t, disk)
-			trustCopy(t, s)
-			must(t, s.Close())
-			s = live(t, disk)
-			put(t, s, "a", 900)
-			sound(t, s)
-			// one bad place in the largest table
-			big, most := "", int64(0)
-			for _, f := range disk.Files() {
-				if strings.HasPrefix(f, "box/store/") && strings.HasSuffix(f, ".sst") && size(t, disk, f) > most {
-					big, most = f, size(t, disk, f)
-				}
-			}
-			if big == "" {
-				t.Fatal("no table")
-			}
-			harm(t, disk, big, most*rate/10)
-			made, err = Assemble(ctx, Sources{Copy: right}, options(disk), nil)
-			if errors.Is(err, ErrSound) {
-				continue
-			}
-			must(t, err)
-			gave := 0
-			for _, x := range made.Sources {
-				if x.Name != ownMedium {
-					gave += x.Taken
-				}
-			}
-			if gave == 0 {
-				continue
-			}
-			filled++
-			s, err = Open(options(disk))
-			must(t, err)
-			if s.Restored() != nil {
-				o, err := s.Owed(nil)
-				must(t, err)
-				_, err = s.Settle(ctx, nil, o.losses(0), "x")
-				must(t, err)
-			}
-			must(t, s.Close())
-			s = live(t, disk)
-			put(t, s, "a", 901)
-			report, err := s.Fsck(ctx)
-			must(t, errors.Join(err, s.Close()))
-			again, err := Assemble(ctx, Sources{Copy: card}, options(onlyCard(t, disk)), nil)
-			if must(t, err); again.Documents < report.Documents {
-				t.Errorf("segment %d, bad at %d0 %%: the second copy has %d documents of %d", i, rate, again.Documents,
-					report.Documents)
-			}
-		}
-	}
-	if filled == 0 {
-		t.Error("nothing was filled")
-	}
-}
-
-// TestRecover_ForkAndFill: a medium that has another end of one series, and documents that are missing: they are taken by the
-// command that names the loss.
-func TestRecover_ForkAndFill(t *testing.T) {
-	const right = "other2/right"
-	fs, _ := oldAndNew(t)
-	numbers, err := segmentNumbers(fs, card)
-	must(t, err)
-	rng := newRand(12)
-	forked := 0
-	rounds := 30
-	if soak {
-		rounds = 150
-	}
-	for range rounds {
-		disk := onlyCard(t, fs)
-		must(t, makeParents(disk, right+"/x"))
-		for _, n := range numbers {
-			writeFile(t, disk, segmentPath(disk, right, n), readFile(t, fs, segmentPath(fs, card, n)))
-		}
-		for range 2 {
-			p := segmentPath(fs, card, numbers[rng.IntN(len(numbers))])
-			harm(t, disk, p, rng.Int64N(size(t, disk, p)))
-		}
-		p := segmentPath(fs, card, numbers[len(numbers)-1])
-		harm(t, disk, p, size(t, disk, p)-1-rng.Int64N(700))
-		if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil); err != nil {
-			continue
-		}
-		s := openStore(t, disk)
-		trustCopy(t, s)
-		must(t, s.Close())
-		s = live(t, disk)
-		put(t, s, "a", 900)
-		sound(t, s)
-		_, err := Assemble(ctx, Sources{Copy: right}, options(disk), nil)
-		if err != nil && !errors.Is(err, ErrDiverged) {
-			continue
-		}
-		forked++
-		s, err = Open(options(disk))
-		must(t, err)
-		if o, _ := s.Owed(nil); o != nil {
-			_, err = s.Settle(ctx, nil, o.losses(0), "x")
-			must(t, err)
-		}
-		r1, err := s.Fsck(ctx)
-		must(t, errors.Join(err, s.Close()))
-		made, err := Assemble(ctx, Sources{Copy: right}, options(disk), nil)
-		if err == nil {
-			t.Errorf("settled with %d documents; the same command again: %d", r1.Documents, made.Documents)
-		}
-	}
-	if forked == 0 {
-		t.Error("nothing was filled")
-	}
 }

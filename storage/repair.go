@@ -532,7 +532,7 @@ func (a *assembly) finish() error {
 	a.said.Lacking = h.lacking(series)
 	// The mark must have this store's identity, and no number that the store lacks. What was filled is not on the
 	// second copy; the copy begins again after a restoration.
-	a.said.Whole = !a.fills && a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
+	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
 		a.said.Lacking = nil

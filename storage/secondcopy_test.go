@@ -431,3 +431,161 @@ func TestSecondCopy_CloseWhileHanging(t *testing.T) {
 		t.Errorf("the medium hung %d times", hung)
 	}
 }
+
+// The card of another store is not touched; when it is taken out, the box notices by itself.
+func TestSecondCopy_Foreign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, foreign := newStore(t)
+		sound(t, other)
+		other = live(t, foreign)
+		put(t, other, "a", 1)
+		sound(t, other)
+		disk := disktest.New(disktest.Strict)
+		o := withCard(disk)
+		o.FakeTime = true
+		if err := Create(o); err != nil {
+			t.Fatal(err)
+		}
+		takeCard(t, foreign, disk)
+		s := openStoreWith(t, o)
+		put(t, s, "a", 7)
+		if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "another store's") {
+			t.Errorf("%+v", c)
+		}
+		numbers, err := segmentNumbers(foreign, card)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range numbers {
+			if string(readFile(t, disk, segmentPath(disk, card, n))) != string(readFile(t, foreign, segmentPath(disk,
+				card, n))) {
+				t.Errorf("segment %d was touched", n)
+			}
+		}
+		if err := errors.Join(disk.MkdirAll("away", 0o700), disk.Rename(card, "away/copy")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(retryFirst + time.Second)
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Errorf("a minute after it was moved away: %+v", c)
+		}
+		burn(t, "begun", s, disk)
+	})
+}
+
+// After a rebuild the box itself sets the old copy aside, unchanged.
+func TestSecondCopy_AfterRebuild(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	want := rows(t, s)
+	sound(t, s)
+	disk := onlyCard(t, fs)
+	s = rebuilt(t, disk)
+	trustCopy(t, s)
+	sound(t, s)
+	s = live(t, disk)
+	everything(t, s, 100)
+	names, err := disk.List(card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := card + "/" + names[len(names)-1]
+	if !strings.HasPrefix(names[len(names)-1], "old-20261120-") {
+		t.Fatalf("%v", names)
+	}
+	burn(t, "the new copy", s, disk)
+	third := onlyCard(t, disk)
+	if _, err := Assemble(ctx, Sources{Copy: old}, options(third), nil); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, third)
+	same(t, "the old copy", want, rows(t, s))
+	trustCopy(t, s)
+	sound(t, s)
+}
+
+// Where an old copy leaves no room for a new one, the message says so, and what to move.
+func TestSecondCopy_NoRoom(t *testing.T) {
+	fs := carded(t)
+	disk := onlyCard(t, fs)
+	s := rebuilt(t, disk)
+	trustCopy(t, s)
+	sound(t, s)
+	disk.SetUsage(vfs.DiskUsage{TotalBytes: 1000, AvailBytes: 100})
+	s = openStoreWith(t, withCard(disk))
+	if c, _ := s.SecondCopy(); c.Live || !strings.Contains(c.Why, "move card/copy/old-") {
+		t.Errorf("%+v", c)
+	}
+	put(t, s, "a", 900)
+	sound(t, s)
+}
+
+// A sync of the card fails once, whichever one, and later ones succeed without the pages that it lost. However soon
+// after it the process is killed and the power cut: what was acknowledged is on the card when the copy says that it is
+// live.
+func TestSecondCopy_FailedSyncLies(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	lies := 0
+	for nth := 1; nth < 200; nth += step {
+		for _, evict := range []bool{false, true} {
+			for _, killed := range []bool{false, true} {
+				ended := false
+				synctest.Test(t, func(t *testing.T) {
+					disk := disktest.New(disktest.Strict)
+					o := withCard(disk)
+					o.FakeTime, o.Now = true, time.Now
+					if err := Create(o); err != nil {
+						t.Fatal(err)
+					}
+					s := openStoreWith(t, o)
+					count := 0
+					failed := disk.FailSyncs(1, errorfs.ErrInjected, func(path string) bool {
+						if strings.HasPrefix(path, "card/copy/") {
+							count++
+						}
+						return count == nth && strings.HasPrefix(path, "card/copy/")
+					})
+					everything(t, s, 1)
+					if failed() == 0 {
+						ended = true
+						sound(t, s)
+						return
+					}
+					lies++
+					if evict {
+						disk.Evict()
+					}
+					// and started again before the copy has returned; the kernel has what the medium lacks
+					if killed {
+						sound(t, s)
+						s = openStoreWith(t, o)
+					}
+					time.Sleep(retryFirst + time.Second)
+					put(t, s, "a", 900)
+					if c, _ := s.SecondCopy(); !c.Live {
+						t.Fatalf("sync %d: %+v", nth, c)
+					}
+					want := rows(t, s)
+					cut := onlyCard(t, disk.Crash(0, newRand(1)))
+					again := rebuilt(t, cut)
+					same(t, fmt.Sprintf("sync %d, evict %v, killed %v", nth, evict, killed), want, rows(t, again))
+					if err := again.Close(); err != nil {
+						t.Error(err)
+					}
+					sound(t, s)
+				})
+				if ended {
+					if t.Logf("%d lies", lies); lies == 0 {
+						t.Error("nothing failed")
+					}
+					return
+				}
+			}
+		}
+	}
+}

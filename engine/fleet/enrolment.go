@@ -180,16 +180,9 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 	given := make(map[string]uint64)
 	own, unread := a.o.Last()
 	for epoch, stolen := n.Highest, false; unread == nil && epoch > 0 && !stolen; epoch-- {
-		object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
-		if box, bad := a.openEnrolment(object, epoch); err == nil && bad == nil {
-			stolen = box.Stolen
-			object, err = a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
-			if s, bad := a.o.Chain.OpenStatus(object, a.o.Branch, epoch, box.BoxKeyOf()); bad == nil {
-				given = highest(given, s.Last)
-			}
-		}
-		if err != nil {
-			unread = fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
+		var last *fleetproto.Status
+		if last, stolen, unread = a.lastStatus(ctx, epoch); last != nil {
+			given = highest(given, last.Last)
 		}
 	}
 	reason = unread

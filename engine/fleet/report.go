@@ -114,6 +114,26 @@ func highest(lists ...map[string]uint64) map[string]uint64 {
 	return all
 }
 
+// lastStatus returns the last status of an epoch, and whether the epoch's enrolment has Stolen. The status is nil if
+// neither this box nor the box of the enrolment signed one; this box then overwrites what is there.
+func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.Status, stolen bool, err error) {
+	keys, object := []fleetproto.Key{fleetproto.Public(a.o.Box)}, []byte(nil)
+	if epoch > 0 { // before it is enrolled, a box reports as epoch 0
+		object, err = a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
+		if box, bad := a.openEnrolment(object, epoch); err == nil && bad == nil {
+			stolen, keys = box.Stolen, append(keys, box.BoxKeyOf())
+		}
+	}
+	if err == nil {
+		object, err = a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
+	}
+	last, _ = a.o.Chain.OpenStatus(object, a.o.Branch, epoch, keys...)
+	return last, stolen, nil
+}
+
 // recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
 // state. It reads the branch's last status, and trusts nothing else in it. If this box's key wrote that status, with
 // last numbers that the store lacks, the box is an old image or a copy of itself, or its store was made again too low:
@@ -121,22 +141,10 @@ func highest(lists ...map[string]uint64) map[string]uint64 {
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
-		data, err := a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
-		if err != nil {
-			return fmt.Errorf("reading the last status: %w", err)
+		var err error
+		if last, _, err = a.lastStatus(ctx, epoch); err != nil {
+			return err
 		}
-		keys := []fleetproto.Key{fleetproto.Public(a.o.Box)}
-		if data != nil {
-			object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
-			if err != nil {
-				return fmt.Errorf("reading epoch %d: %w", epoch, err)
-			}
-			if e, bad := a.openEnrolment(object, epoch); bad == nil {
-				keys = append(keys, e.BoxKeyOf())
-			}
-		}
-		// last is nil if no box of the branch signed the status; this box then overwrites it
-		last, _ = a.o.Chain.OpenStatus(data, a.o.Branch, epoch, keys...)
 	}
 	if last == nil {
 		a.recalled = true

@@ -1,0 +1,325 @@
+package ship_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/engine/fleet/ship"
+)
+
+// TestFetch_Campaign: whatever subset of the acknowledged objects a store loses, truncates, alters, swaps or puts back,
+// a rebuild is either complete, at least up to the piece that the box's last status names, or names what it lacks. Then
+// the living box finds the same, and the store is whole again.
+func TestFetch_Campaign(t *testing.T) {
+	seeds := uint64(25)
+	if os.Getenv("DTE_SOAK") == "1" {
+		seeds = 20_000
+	}
+	complete := 0
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			w, dice := newWorld(t), rand.New(rand.NewPCG(seed, 32))
+			for n := range 1 + dice.IntN(3) {
+				w.sellDay(n, 1+dice.IntN(12))
+				if dice.IntN(3) > 0 {
+					w.check()
+				}
+			}
+			w.status()
+			atLeast := contents(t, w.dir)
+			w.sellDay(9, dice.IntN(3))
+			keys := w.store.Keys("")
+			var did []string
+			for range 1 + dice.IntN(6)*dice.IntN(6) {
+				key := keys[dice.IntN(len(keys))]
+				b := w.store.Held(key)
+				if len(b) == 0 {
+					continue
+				}
+				how := dice.IntN(5)
+				did = append(did, fmt.Sprint(key, " ", how))
+				switch how {
+				case 0, 1:
+					w.store.Lose(key)
+				case 2:
+					_ = w.store.Overwrite(t.Context(), key, b[:dice.IntN(len(b))])
+				case 3:
+					b[dice.IntN(len(b))] ^= 1 << dice.IntN(8)
+					_ = w.store.Overwrite(t.Context(), key, b)
+				case 4:
+					_ = w.store.Overwrite(t.Context(), key, w.store.Held(keys[dice.IntN(len(keys))]))
+				}
+			}
+			got, f, err := w.fetch()
+			switch {
+			case err != nil:
+			case f.Lacks() == "" && got != contents(t, w.dir) && !isBegin(got, atLeast, contents(t, w.dir)):
+				t.Fatalf("seed %d: %v\nnot complete, and not said: %+v\n%s\n%s", seed, did, f, got, contents(t, w.dir))
+			case f.Lacks() == "":
+				complete++
+			}
+			for epoch, key := range []fleetproto.Signer{box, other} { // the centre's, and the agent's
+				w.store.Lose(fleetproto.BoxKey("centro", int64(epoch+1)))
+				w.enrol(key, int64(epoch+1))
+			}
+			time.Sleep(24 * time.Hour)
+			if dice.IntN(2) == 0 {
+				w.start(box, 1)
+			}
+			w.check()
+			w.status()
+			if got, f, err := w.fetch(); err != nil || f.Lacks() != "" || got != contents(t, w.dir) ||
+				w.ship.Shipped().Lacks != "" {
+				t.Fatalf("seed %d: %v\nthe box has not mended it: %+v %s %v", seed, did, f, f.Lacks(), err)
+			}
+		})
+	}
+	if complete == 0 || complete == int(seeds) {
+		t.Errorf("%d of %d were complete: the campaign tries nothing", complete, seeds)
+	}
+}
+
+// TestFetch_Parallel: a store that takes 45 ms for an answer returns a thousand pieces in the time of a hundred.
+func TestFetch_Parallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const count = 1000
+		previous := ""
+		for n := int64(1); n <= count; n++ {
+			data, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: n, Previous: previous,
+				File: "0000000001.copy", Offset: 4 * (n - 1)}, []byte("sale"), box)
+			if err == nil {
+				err = w.store.Create(t.Context(), fleetproto.SegmentKey("centro", 1, n), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			previous = fleetproto.Digest(data)
+		}
+		w.store.Fault = func(fleettest.Request) fleettest.Fault {
+			time.Sleep(45 * time.Millisecond)
+			return fleettest.None
+		}
+		began, shown := time.Now(), int64(0)
+		f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+			t.TempDir(), func(done, total int64) {
+				if done < shown || done > total {
+					t.Errorf("%d of %d behind %d", done, total, shown)
+				}
+				shown = done
+			})
+		took := time.Since(began)
+		if err != nil || f.Pieces != count || took > 4*time.Second || shown == 0 {
+			t.Errorf("%v, %+v %v", took, f, err)
+		}
+		t.Logf("%d pieces in %v", count, took)
+	})
+}
+
+// TestFetch_Rotated: the director's key was changed. A box that knows only the new key gets that error, and not that
+// there is no copy; with both keys, or after the box was enrolled again, the copy is found.
+func TestFetch_Rotated(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	next := signer("director", 9)
+	fetch := func(keys ...fleetproto.Key) (string, error) {
+		dir := t.TempDir()
+		_, err := ship.Fetch(t.Context(), w.store, chain, keys, "centro", 0, dir, nil)
+		return contents(t, dir), err
+	}
+	if _, err := fetch(fleetproto.Public(next)); !errors.Is(err, ship.ErrNothing) ||
+		!errors.Is(err, fleetproto.ErrSignature) || !strings.Contains(err.Error(), "fleet.director_key") {
+		t.Error(err)
+	}
+	if got, err := fetch(fleetproto.Public(next), fleetproto.Public(director)); err != nil ||
+		got != contents(t, w.dir) {
+		t.Error(got, err)
+	}
+	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 3,
+		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), At: time.Now(), By: "ana"}, next)
+	if err == nil {
+		err = w.store.Create(t.Context(), fleetproto.BoxKey("centro", 3), data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := contents(t, w.dir)
+	w.grow("0000000001.copy", "-more")
+	w.start(box, 3)
+	w.steps()
+	dir := t.TempDir()
+	f, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next),
+		fleetproto.Public(director)}, "centro", 1, dir, nil)
+	if err != nil || f.Epoch != 1 || contents(t, dir) != head {
+		t.Errorf("of epoch 1: %+v %v", f, err)
+	}
+	f, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(next),
+		fleetproto.Public(director)}, "centro", 0, t.TempDir(), nil)
+	if err != nil || f.Epoch != 3 || len(f.Older) != 1 || f.Older[0] != 1 {
+		t.Errorf("of the last epoch: %+v %v", f, err)
+	}
+	if _, err := ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 2,
+		t.TempDir(), nil); !errors.Is(err, ship.ErrNothing) {
+		t.Errorf("of a box that shipped nothing: %v", err)
+	}
+	if got, err := fetch(fleetproto.Public(next)); err != nil || got != contents(t, w.dir) {
+		t.Error(got, err)
+	}
+}
+
+// TestFetch_CutShort: a fetch that ends at any request continues where it was: it does not fetch again what it has,
+// except the few objects after its last note, and the folder ends like that of an uninterrupted fetch.
+func TestFetch_CutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 3 {
+			w.sellDay(n, 6)
+			w.check()
+		}
+		for i := range 40 {
+			w.grow("0000000099.copy", fmt.Sprintf("tail %d;", i))
+			w.steps()
+		}
+		keys, _ := w.read()
+		whole := contents(t, w.dir)
+		fetch := func(dir string) (ship.Fetched, error) {
+			return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+				dir, nil)
+		}
+		requests := 0
+		for _, n := range keys {
+			requests += n
+		}
+		for cut := 1; cut <= requests; cut++ {
+			dir := t.TempDir()
+			var n atomic.Int64
+			var brought sync.Map
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if err == nil && strings.HasPrefix(r.Key, fleetproto.CopyFolder) {
+					brought.Store(r.Key, true)
+				}
+			}
+			w.store.Fault = func(fleettest.Request) fleettest.Fault {
+				if n.Add(1) >= int64(cut) {
+					return fleettest.Failed
+				}
+				return fleettest.None
+			}
+			if _, err := fetch(dir); err == nil {
+				t.Fatalf("cut at %d: no error", cut)
+			}
+			var again atomic.Int64
+			w.store.Fault = nil
+			w.store.Seen = func(r fleettest.Request, err error) {
+				if _, before := brought.Load(r.Key); err == nil && before {
+					again.Add(1)
+				}
+			}
+			f, err := fetch(dir)
+			w.store.Seen = nil
+			if err != nil || contents(t, dir) != whole {
+				t.Fatalf("cut at %d: %+v %v", cut, f, err)
+			}
+			if again.Load() > 32 { // requests under way, or answered and not yet used
+				t.Errorf("cut at %d: %d objects were fetched again", cut, again.Load())
+			}
+			if err := ship.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		}
+		// A fetch of another box does not continue with this box's folder.
+		dir := t.TempDir()
+		if _, err := fetch(dir); err != nil {
+			t.Fatal(err)
+		}
+		w.dir = t.TempDir()
+		w.disk = &fleettest.File{}
+		w.start(other, 2)
+		w.grow("0000000001.copy", "another box")
+		w.steps()
+		if f, err := fetch(dir); err != nil || f.Epoch != 2 || f.Before != 0 || contents(t, dir) != contents(t, w.dir) {
+			t.Errorf("%+v %v", f, err)
+		}
+	})
+}
+
+// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between two fetches, the last fetch
+// brings everything.
+func TestFetch_Resumed(t *testing.T) {
+	seeds := uint64(10)
+	if os.Getenv("DTE_SOAK") == "1" {
+		seeds = 2000
+	}
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			w, dir, dice := newWorld(t), t.TempDir(), rand.New(rand.NewPCG(seed, 24))
+			fetch := func() (ship.Fetched, error) {
+				return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro",
+					0, dir, nil)
+			}
+			for n := range 2 + dice.IntN(4) {
+				w.sellDay(n, 1+dice.IntN(20))
+				if dice.IntN(3) > 0 {
+					w.check()
+				}
+				cut := 1 + dice.IntN(40)
+				var mu sync.Mutex // requests come side by side
+				w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					cut--
+					switch of := strings.Contains(r.Key, "/part/"); {
+					case cut == 0:
+						return fleettest.Failed
+					case of && dice.IntN(4) == 0:
+						return fleettest.Stale // there is no such object, for now
+					}
+					return fleettest.None
+				}
+				_, _ = fetch()
+				w.store.Fault = nil
+			}
+			if f, err := fetch(); err != nil || contents(t, dir) != contents(t, w.dir) {
+				t.Fatalf("seed %d: %+v %v", seed, f, err)
+			}
+		})
+	}
+}
+
+// isBegin reports whether a fetched copy begins like a copy that a status named, with or without more of the copy after
+// it.
+func isBegin(got, atLeast, all string) bool {
+	lines := func(s string) map[string]string {
+		m := make(map[string]string)
+		for line := range strings.Lines(s) {
+			name, text, _ := strings.Cut(line, ": ")
+			text, _ = strconv.Unquote(strings.TrimSpace(text))
+			m[name] = text
+		}
+		return m
+	}
+	g, l, a := lines(got), lines(atLeast), lines(all)
+	for name, text := range l {
+		if !strings.HasPrefix(g[name], text) {
+			return false
+		}
+	}
+	for name, text := range g {
+		if !strings.HasPrefix(a[name], text) {
+			return false
+		}
+	}
+	return true
+}
