@@ -346,8 +346,12 @@ var (
 func (m *chainBox) issue(req engine.Request) (*record.View, error) {
 	m.clock.AwaitFirst()
 	m.agent.Fence().Await(m.Now())
-	if !m.agent.Fence().Standing().Numbers(m.numbered()) {
+	behind := m.Store.Behind() != nil
+	if s := m.agent.Fence().Standing(); !s.Numbers(m.numbered()) && !(behind && s.Cloned) {
 		return nil, errReplaced
+	}
+	if behind {
+		return nil, errUnfit
 	}
 	if err := m.Store.Health(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnfit, err)

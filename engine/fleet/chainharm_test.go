@@ -282,7 +282,9 @@ func (s *site) cure() {
 }
 
 func (m *chainBox) isCloned() bool {
-	if m.agent.Fence().Standing().Cloned { // the agent knows it by the box's own last status
+	// The agent knows it by the box's own last status. A store that lost rows lacks those numbers too, until it is
+	// recovered.
+	if m.agent.Fence().Standing().Cloned && m.Store.Behind() == nil {
 		m.taken()
 	}
 	m.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 // Each reason why a box of a chain does not number has its own words: they decide what a person does.
@@ -50,6 +51,21 @@ func TestCheckEnrolled(t *testing.T) {
 		if err == nil || err.Code != c.code || !strings.Contains(err.English, c.en) ||
 			!strings.Contains(err.Message, c.es) || c.not != "" && strings.Contains(err.English, c.not) {
 			t.Errorf("%+v: %+v", c.s, err)
+		}
+	}
+}
+
+// TestGate_BehindImage: a store that is behind its media also lacks numbers of the box's last status. It is to be
+// recovered; the box needs no other key.
+func TestGate_BehindImage(t *testing.T) {
+	fence := new(fleet.Fence)
+	fence.Close()
+	for code, behind := range map[string][]storage.Witness{refusal.CodeBoxReplaced: nil,
+		refusal.CodeStoreBehind: {{Medium: storage.WitnessMark}}} {
+		g := &Gate{behind: func() []storage.Witness { return behind }, Fence: fence}
+		var refused *refusal.Error
+		if err := g.Check(); !errors.As(err, &refused) || refused.Code != code {
+			t.Errorf("%v, behind %v", err, behind)
 		}
 	}
 }

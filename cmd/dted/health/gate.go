@@ -92,13 +92,15 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Check returns nil if a new document may be issued.
 func (g *Gate) Check() error {
+	behind := checkBehind(g.behind())
 	if g.Fence != nil {
-		if err := CheckEnrolled(g.Fence.Standing()); err != nil {
-			return err
+		s := g.Fence.Standing()
+		if err := CheckEnrolled(s); err != nil && (behind == nil || !s.Cloned) {
+			return err // a store that lost documents also looks like an old image, until it is recovered
 		}
 	}
-	if err := checkBehind(g.behind()); err != nil {
-		return err
+	if behind != nil {
+		return behind
 	}
 	if err := g.health(); err != nil {
 		return unfit(err)
