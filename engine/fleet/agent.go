@@ -180,9 +180,10 @@ func (a *Agent) look(ctx context.Context) {
 		err = errors.Join(err, a.recall(ctx))
 	}
 	a.noteTrouble("enrolment", err)
-	// Write the status at once: its key has another epoch now, or it must report that this box is replaced
+	// Write the status at once: its key has another epoch now, or it must report that this box is replaced. Before
+	// that, compare with the desired state: what an earlier epoch could not do is no trouble any more.
 	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
-		a.report = time.Time{}
+		a.nextPoll, a.report = time.Time{}, time.Time{}
 	}
 	again := a.o.Look
 	if a.silent = !answered; a.silent { // sales may wait for the next look

@@ -461,6 +461,22 @@ func TestAgent_Enrols(t *testing.T) {
 	}
 }
 
+// The first status of a box that takes another's place says nothing of the time before, when it was the replaced one.
+func TestAgent_TakesOver(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, signer("first", 4), director)
+	w.live(w.rule("a", "1.0.0"))
+	w.start()
+	w.pass(time.Hour)
+	w.enrol(2, w.box, director)
+	for w.agent.Fence().Standing().Epoch < 2 {
+		w.now = w.now.Add(w.agent.Step(t.Context()))
+	}
+	if s := w.status(); s.Sequence == 0 || s.Desired.Trouble != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestAgent_Settings(t *testing.T) {
 	w := newWorld(t)
 	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Footer: "hola"})
