@@ -151,7 +151,8 @@ func newEnrolments(c *Chain) *enrolments {
 	return e
 }
 
-// list returns each branch's highest epoch that the director has signed. It skips objects of other authors.
+// list returns each branch's highest epoch that the director has signed. It skips objects of other authors, and epochs
+// far behind a gap.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var found []object
 	clear(e.tags)
@@ -159,8 +160,21 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, e.tags[o.Key] = append(found, o), o.Tag
+		found = append(found, o)
 	}
+	slices.SortFunc(found, func(a, b object) int {
+		return cmp.Or(strings.Compare(a.owner, b.owner), cmp.Compare(a.number, b.number))
+	})
+	near, last := found[:0], object{}
+	for _, o := range found {
+		if o.owner != last.owner {
+			last = object{owner: o.owner}
+		}
+		if o.number-last.number <= maxForeign { // a thief wrote a far epoch, to have the centre ask for all before it
+			near, last, e.tags[o.Key] = append(near, o), o, o.Tag
+		}
+	}
+	found = near
 	epochs := make(map[string]int64, len(found))
 	var mu sync.Mutex
 	err := together(len(found), func(i int) error {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/signed"
 )
 
@@ -755,5 +757,94 @@ func TestStatus_AcceptKept(t *testing.T) {
 	w.must(w.roll())
 	if string(w.store.Held(fleetproto.BoxKey("centro", 2))) != string(held) {
 		t.Error("the centre has forgotten centro's second box")
+	}
+}
+
+// TestRekey_FarEpoch: an enrolment of a far epoch, which a thief of the director's key signed, does not have the centre
+// ask for each epoch before it: neither a survey nor rekey ends with an error.
+func TestRekey_FarEpoch(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.obey()
+	w.add("centro").report()
+	robber := fleetproto.Signer{ID: directorID, Private: key("director")}
+	data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 1_000_000, Group: "tiendas",
+		Key: fleetproto.EncodeKey(fleetproto.Public(robber).Public), At: w.now, By: "x"}, robber)
+	w.must(err)
+	w.store.Put(fleetproto.BoxKey("centro", 1_000_000), data)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Number > 2000 {
+			cancel()
+		}
+		return fleettest.None
+	}
+	_, err = NewSurveyor(w.chain).Read(ctx)
+	w.must(err)
+	w.must((&Rekey{}).run(ctx, w.chain, w.newKey("director 2")))
+	for _, b := range w.survey().Branches {
+		if b.Enrolment == nil || b.Enrolment.Highest != 1 || b.Lost != "" {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
+// TestRekey_Gap: a version of the thief's behind a gap, or of a far number, does not keep the new key's order from the
+// boxes, wherever they have read to; and its loss is not mended by all numbers before it.
+func TestRekey_Gap(t *testing.T) {
+	for name, c := range map[string]struct {
+		number int64 // of the thief's last version
+		lost   int64 // the store loses this one after boxes have read on; 0: none
+	}{
+		"behind a gap":     {4, 0},
+		"a far number":     {1_000_000_000_000, 0},
+		"a gap made later": {4, 3},
+	} {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.must((&Hold{}).Run(t.Context(), w.chain))
+		own, robber := w.head(), fleetproto.Signer{ID: directorID, Private: key("director")}
+		last, boxes := own.Last, []fleetproto.Verified{own.Last}
+		for _, n := range []int64{3, c.number} {
+			if n == 3 && c.lost == 0 {
+				continue
+			}
+			d := *own.Desired
+			d.Version, d.Previous = n, last.Digest
+			data, err := w.chain.Identity.Seal(&d, robber)
+			w.must(err)
+			w.store.Put(fleetproto.DesiredKey("tiendas", n), data)
+			last = fleetproto.Verified{Version: n, Digest: fleetproto.Digest(data)}
+		}
+		if c.lost > 0 {
+			w.store.Lose(fleetproto.DesiredKey("tiendas", c.lost))
+			boxes = append(boxes, last)
+		}
+		err := (&Rekey{Back: map[string]int64{"tiendas": 2}}).run(t.Context(), w.chain, w.newKey("director 2"))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, b := range boxes {
+			if got := w.follow(b); got == b {
+				t.Errorf("%s: a box at version %d does not read the new key's order: %q", name, b.Version,
+					w.store.Keys(fleetproto.DesiredRoot))
+			}
+		}
+	}
+}
+
+// TestRoll_FarVersion: the store loses a thief's version of a far number, which the centre has kept; roll does not write
+// each number before it.
+func TestRoll_FarVersion(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	d, director := *w.head().Desired, fleetproto.Signer{ID: directorID, Private: key("director")}
+	d.Version, d.Previous = 2000, w.head().Digest
+	_, err := w.chain.write(t.Context(), d, director)
+	w.must(err)
+	w.store.Lose(fleetproto.DesiredKey("tiendas", d.Version))
+	_ = w.roll()
+	if n := len(w.store.Keys(fleetproto.DesiredRoot)); n > 3 {
+		t.Errorf("%d versions", n)
 	}
 }

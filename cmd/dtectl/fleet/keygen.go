@@ -292,12 +292,19 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
+	gap := false
 	if wanted, ok := c.Back[group]; ok && head != nil {
 		d, err := both.unaltered(ctx, group, wanted)
 		if err != nil {
 			return fmt.Errorf("version %d: %w", wanted, err)
 		}
-		d.Last = head.Last
+		if d.Last = head.Last; head.Hole > wanted { // boxes read up to this gap; the thief's versions lie behind it
+			o, err := both.Store.Fetch(ctx, fleetproto.DesiredKey(group, head.Hole-1), fleetproto.MaxJWS)
+			if err != nil && !foreign(err) {
+				return err
+			}
+			gap, d.Last = true, fleetproto.Verified{Version: head.Hole - 1, Digest: fleetproto.Digest(o.Data)}
+		}
 		head = d
 	}
 	var closed []fleetproto.ClosedPoint // of all versions: a closed point of sale stays closed
@@ -322,8 +329,13 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if c.DryRun {
 		return nil
 	}
-	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{},
-		func(d *fleetproto.Desired) { d.Closed = closed })
+	const reason = "the director's key was replaced"
+	next, err := chain.Next(ctx, head, group, reason, time.Time{}, func(d *fleetproto.Desired) { d.Closed = closed })
+	if err == nil && gap { // for boxes that read a later version before the gap was made
+		if head, err = chain.Head(ctx, group); err == nil {
+			next, err = chain.Next(ctx, head, group, reason, time.Time{}, nil)
+		}
+	}
 	if err == nil {
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
 	}

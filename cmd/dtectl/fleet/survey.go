@@ -394,7 +394,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				"this centre's folder, else its owner from the store's versions", v.Hole, v.Group)
 		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
-			if n < v.Last.Version {
+			if n < v.Last.Version || n > v.Last.Version+maxMends { // a thief wrote a far version
 				continue
 			}
 			data, err := s.Chain.kept(v.Group, n)
