@@ -425,7 +425,7 @@ func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, er
 	return nil, err
 }
 
-// unnumbered is a placeholder for a document's future number, of the same length.
+// unnumbered stands for a document's number that is not known yet: all control numbers have the same length.
 const unnumbered = 1
 
 // fill returns the document that an evaluation made, or a *refusal.Error if the rule refused the draft.

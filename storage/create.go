@@ -91,7 +91,7 @@ func (o *Options) dieOn(err error, format string, args ...any) {
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
 	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) {
-		tables.begin("") // waits: Pebble repeats a compaction of a damaged block at once
+		tables.begin("") // waits after failures: Pebble repeats a compaction of a damaged block at once
 		o.damaged(d, what)
 	}})
 	if !o.readOnly {

@@ -452,7 +452,7 @@ func (s *Store) Gaps() ([]Gap, error) {
 
 func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
 	gaps, err := readJSON[[]Gap](r, keyGaps)
-	if !slices.Contains(gaps, g) { // an interrupted Settle has noted it
+	if !slices.Contains(gaps, g) { // otherwise an interrupted Settle has noted it
 		gaps = append(gaps, g)
 	}
 	return errors.Join(err, setJSON(b, keyGaps, gaps[max(0, len(gaps)-maxGaps):], nil))

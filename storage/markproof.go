@@ -235,8 +235,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// more handles a medium (w) that knows more than the store: it adds w to the doubts, and w's higher numbers to row. A
-// nil w is ignored.
+// more notes that a medium (w) knows more than the store: as a doubt, in p.former, and with w's higher numbers in row.
+// A nil w is ignored.
 func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
 	if w == nil {
 		return

@@ -276,7 +276,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	case errors.Is(err, errEnough):
 	case err != nil:
 		return "", fmt.Errorf("making the last sales again: %w", err)
-	case totals != nil: // otherwise the bundle fails earlier; Activate returns the same error
+	case totals != nil: // otherwise the bundle failed before any sale; Activate reports why
 		seen = totals.Documents
 	}
 	if failed := results["failed"]; failed > 0 {

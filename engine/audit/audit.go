@@ -1,5 +1,5 @@
-// Package audit records the acts of people on the branch: who, when, what, and the outcome. Each act is a record of the
-// store in a series of its own; the documents' hash chain, checks, backups and second copy thus cover the acts too. The
+// Package audit records the acts of people on the branch: who, when, what, and the outcome. The acts are one series of
+// records in the store; the documents' hash chain, checks, backups and second copy thus cover the acts too. The
 // chain proves only integrity: whoever can write a whole store can rebuild it. The box's mark on each act (package
 // recordmac) proves authenticity.
 package audit

@@ -13,7 +13,7 @@ type share struct {
 	sales
 	date              string // of the line, yyyy-mm-dd
 	operation, income int
-	kind              string // CAT-002: 11; "" for an invoice
+	kind              string // CAT-002: "11" for an export, "" for an invoice
 	// adjust is why the document has a line of its own, which subtracts or restores amounts; "": a shared line.
 	adjust string
 }

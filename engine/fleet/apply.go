@@ -427,7 +427,7 @@ func ruleOf(b Bundle) fleetproto.Rule {
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (to, see returnsTo). If r is still
+// stepBack takes the branch from a bundle (r) back to the bundle that r replaced (to, see returnsTo). If r is still
 // coming, or replaced no bundle, stepBack only takes r off the shelf.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule, to *Bundle) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)

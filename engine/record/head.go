@@ -54,8 +54,8 @@ type Head struct {
 	// a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
-	// Refusals is the number of refused events that listed the document. Known: MH refused an event because it already
-	// has the document's code, in another event or as a document.
+	// Refusals is the number of refused events that listed the document. Known: MH refused the last of them because
+	// MH already has the document's code, in another event or as a document.
 	Refusals int  `json:"refusals,omitempty"`
 	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.

@@ -64,7 +64,7 @@ func (g *Guard) bundle(digest string) *watchedBundle {
 // Wanted returns the channel of the requested Returns.
 func (g *Guard) Wanted() <-chan Return { return g.wanted }
 
-// Answered counts an evaluation that did not fail, whatever its result.
+// Answered notes that a point of sale has used the rule's bundle: an evaluation did not fail, whatever its result.
 func (g *Guard) Answered(r *Rule, point int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -252,8 +252,8 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether more than one till did the harm. harms is the number of harmed sales; points is the number of
-// the branch's points of sale.
+// broad reports whether the harm counts against the bundle: several points of sale were harmed or, if only one used the
+// bundle, the limits above are reached. harms is the number of harmed sales; points is how many points the branch has.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -325,8 +325,8 @@ const (
 // metrics and the chain's centre; leave decides whether the branch returns to the previous bundle.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged has the newest decisions, up to the number watched. It omits refusals that no rule can have caused: they
-	// must neither count against a bundle nor hide its harm.
+	// judged has the newest decisions, up to the number watched. It omits refusals with another cause than CauseRule:
+	// they must neither count against a bundle nor hide its harm.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }

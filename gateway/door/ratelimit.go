@@ -28,7 +28,7 @@ type Logins struct {
 	count  prometheus.Counter
 
 	mu   sync.Mutex
-	wait map[string]*loginFailures // failures that the audit trail lacks, by address
+	wait map[string]*loginFailures // failures not recorded yet, by address
 	wake fairqueue.Bell
 }
 

@@ -274,8 +274,8 @@ func OwnListener(cfg *config.Config, section string) (address string, client *ht
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses another machine's host, because the plain HTTP request would leave this box: the configuration was
-// copied from another box.
+// onThisBox refuses a host that is not this box, because plain HTTP must not leave the box. Such a host may come from
+// another box's configuration.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil

@@ -134,7 +134,7 @@ type Runner struct {
 	inARow   map[string]int      // refusals by MH in a row
 	invalid  map[string]int      // refusals by the branch in a row
 	stopped  map[string]Stopped  // kinds given up
-	faults   []Refusal           // refusals by the branch and of invalidations, which no stored document shows
+	faults   []Refusal           // refusals by the branch, and refused invalidations: no stored document shows them
 	sent     time.Time
 	round    int // number of sealed events when this run last issued in contingency; -1: never
 }

@@ -77,7 +77,7 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 // Digests show damage, but anybody who writes a whole store can make them. This file therefore checks who signed each
 // rule, and whether this box's key authenticates each act in the audit trail.
 
-// Vouched says who signed a store's rules, and whether its acts are authentic.
+// Vouched is the result of Inspect: who signed a store's rules, and whether its acts are authentic.
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity

@@ -1,4 +1,4 @@
-// Package sample has the books of a small shop's month, for the reference to show. TestSample of engine/books makes
+// Package sample has a small shop's books of one month, an example for the reference. TestSample of engine/books makes
 // sample.json and compares it with the books.
 package sample
 

@@ -328,8 +328,8 @@ func (s *Shipper) file(ctx context.Context, name, id string, until int64) error 
 	}
 }
 
-// section reads the head of a file, and bytes of the file, which the box's store must have written. If id is not empty,
-// the head must have it: another card may be in the box since the head was read.
+// section reads the head of a file, and size bytes at from. If size is not 0, the box's store must have written the
+// file, and the head must have id, unless id is empty: since id was read, another card may have been put in.
 func (s *Shipper) section(file, id string, from, size int64) (h head, b []byte, err error) {
 	f, err := os.Open(filepath.Join(s.o.Folder, file))
 	if err != nil {

@@ -90,7 +90,7 @@ func (c *Clock) Check() error {
 	return c.doubt
 }
 
-// suspect puts the clock in doubt: off is how far it is ahead of another time, which spanish and english name.
+// suspect puts the clock in doubt. off is the clock's lead over another time; spanish and english name that time.
 func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
