@@ -438,3 +438,69 @@ func TestDeliver_ArchiveRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A message at which the server hangs up, and that waited longest, does not keep the others from being sent.
+func TestDeliver_BreaksServerFirst(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down, p.Replies = true, map[string]int{"breaks@example.com": -1} })
+		b.Issue(enginetest.SaleTo("breaks", "breaks@example.com"))
+		for i := range 6 {
+			b.Issue(enginetest.SaleTo(fmt.Sprint(i), "ana@example.com"))
+		}
+		time.Sleep(10 * time.Hour)
+		p.Set(func() { p.Down = false })
+		time.Sleep(8 * outbox.PauseMost)
+		if n, tried := len(p.Taken()), p.Attempts("breaks@example.com"); n != 6 || tried == 0 {
+			t.Errorf("%d of 6 are mailed, the first was tried %d times", n, tried)
+		}
+	})
+}
+
+// A message whose answer was lost waits alone: the server took it, and takes others.
+func TestDeliver_Doubtful(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Mute = true })
+		doubtful := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		time.Sleep(time.Second)
+		p.Set(func() { p.Mute = false })
+		if u := b.Undelivered(); u.Mail != 1 || u.MailTrouble != "" {
+			t.Errorf("%+v", u)
+		}
+		next := b.Issue(enginetest.SaleTo("b", "eva@example.com"))
+		time.Sleep(time.Second)
+		if n := len(p.Of(next.Code)); n != 1 {
+			t.Errorf("the next was mailed %d times", n)
+		}
+		time.Sleep(time.Hour)
+		if n := len(p.Of(doubtful.Code)); n != 2 || b.Undelivered().Mail != 0 {
+			t.Errorf("what was in doubt was mailed %d times", n)
+		}
+		b.Audit()
+	})
+}
+
+// A letter about a document that MH refuses before the letter is sent is given up: the receiver gets no document that
+// does not exist.
+func TestDeliver_RejectedMeanwhile(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		b.Close()
+		b.Delivery.Contingency = true
+		b.Start()
+		p.Set(func() { p.Down = true })
+		b.Cable.Set(enginetest.Refusing)
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		time.Sleep(time.Hour)
+		b.Chaos(simulator.Chaos{Reject: 2})
+		b.Cable.Set(enginetest.Plugged)
+		time.Sleep(20 * time.Minute)
+		if got := b.Document(r.Code).Estado; got != record.EstadoRejected {
+			t.Fatalf("the document is %s", got)
+		}
+		p.Set(func() { p.Down = false })
+		time.Sleep(time.Hour)
+		u := b.Undelivered()
+		if len(p.Of(r.Code)) != 0 || u.Mail != 0 || u.GivenUp != 1 || !strings.Contains(u.Failures[0].Error, "MH refused") {
+			t.Errorf("mailed %d times, %+v", len(p.Of(r.Code)), u)
+		}
+	})
+}

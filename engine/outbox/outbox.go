@@ -238,8 +238,8 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 			if err := box.deliverEach(ctx, slices.Delete(waiting, first, first+1), true); err != nil {
 				return err
 			}
-			if len(all) == deliverMany && b.retryAt().IsZero() {
-				b.resume() // try the other waiting records
+			if b.retryAt().IsZero() {
+				b.resume() // try again the records that were not read, or came while another failed at the server
 			}
 		}
 	}
