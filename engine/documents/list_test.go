@@ -2,6 +2,7 @@ package documents_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,10 +13,12 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/authority"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/storage"
 )
 
 // books are three days of two points of sale: on each day a sale of each type at each point, each a dollar more
@@ -300,5 +303,86 @@ func TestList_ClockAhead(t *testing.T) {
 		if n != 4*sales {
 			t.Errorf("the month's books have %d documents, want %d", n, 4*sales)
 		}
+	}
+}
+
+// TestList_States: of what a store has, every look at it shows the caller's branch alone, each document in its public
+// state, and a seal only where MH has sealed. What MH has not answered has no public state: only a closing counts it.
+func TestList_States(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	day, caller := dte.Date(w.Now()), enginetest.TestCaller(1)
+	states := []storage.State{record.Accepted, record.Rejected, record.Deferred, record.Reported, record.Invalidated,
+		record.Signed}
+	var codes []dte.Code
+	for branch := int64(1); branch <= 2; branch++ {
+		for i, state := range states {
+			code, key := dte.Code{byte(branch), byte(i), 6: 0x40, 8: 0x80}, fmt.Sprint(branch, state)
+			head, err := json.Marshal(record.Head{Document: "01", Date: day, BranchID: branch, PointID: 1, Origin: "x",
+				Form: record.FormNormal, Total: fmt.Sprint(1<<i, ".00"), ControlNumber: "DTE-" + key, CreatedAt: w.Now(),
+				Response: &authority.Response{SelloRecibido: "SELLO", DescripcionMsg: "NO"}})
+			if err == nil {
+				_, err = w.Store.Append(t.Context(), storage.Keys{Series: "s", Idempotency: &storage.Idempotency{
+					Key: record.IdempotencyKey(1, key)}}, storage.Draft{Code: storage.Code(code), State: state, Head: head,
+					Days: []uint32{record.Day(day)}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, code)
+		}
+	}
+	r := w.Engine.Documents()
+	infos, err := r.Infos(t.Context(), append(codes, dte.Code{9}), caller)
+	if err != nil || len(infos) != len(codes)+1 {
+		t.Fatalf("%d of %d: %v", len(infos), len(codes), err)
+	}
+	f := documents.Filter{From: day, To: day, Limit: 100}
+	lines, totals := list(w, f).Lines, make(map[string]int)
+	for i, info := range infos[:len(codes)] {
+		estado := record.Estado(states[i%len(states)])
+		want := documents.Info{Code: codes[i].String()}
+		if i < len(states) && estado != "" {
+			want = documents.Info{Code: want.Code, Estado: estado, Tipo: "FACTURA_CONSUMIDOR_FINAL", Found: true}
+			if totals[estado]++; estado != record.EstadoRejected {
+				want.Sello = "SELLO"
+			}
+		}
+		if info != want {
+			t.Errorf("%+v, want %+v", info, want)
+		}
+		at := slices.IndexFunc(lines, func(l documents.Line) bool { return l.Code == want.Code })
+		if (at >= 0) != want.Found || want.Found && (lines[at].Estado != estado || lines[at].Sello != want.Sello) {
+			t.Errorf("%+v is listed as %+v", want, lines)
+		}
+		key := f
+		key.Key = fmt.Sprint(1+i/len(states), states[i%len(states)])
+		for control, amount := range map[string]dte.Amount{"": 0, "DTE-" + key.Key: dte.Scale << (i % len(states)),
+			"DTE-other": 0, "DTE-" + key.Key + " ": 0, " ": dte.Scale} {
+			key.ControlNumber, key.Amount = strings.TrimPrefix(control, " "), nil
+			if amount > 0 {
+				key.Amount = &amount
+			}
+			matches := (control == "" || control == "DTE-"+key.Key || control == " " && i%len(states) == 0)
+			if l := list(w, key); len(l.Lines) > 0 != (want.Found && matches) {
+				t.Errorf("by the key of %+v and %q, %v: %+v", want, key.ControlNumber, amount, l.Lines)
+			}
+		}
+	}
+	if info := infos[len(codes)]; info != (documents.Info{Code: dte.Code{9}.String()}) {
+		t.Errorf("nothing there is %+v", info)
+	}
+	x, err := r.Closing(t.Context(), day, true, 1, caller, w.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals[record.EstadoContingency]++ // what MH has not answered
+	for _, g := range x.Groups {
+		if g.Count != totals[g.Estado] || g.Document != "01" {
+			t.Errorf("the closing has %+v, want %v", g, totals)
+		}
+	}
+	if len(x.Groups) != len(totals) || x.Net.Total != "45.00" || x.Unread != len(states) { // 1 + 4 + 8 + 32
+		t.Errorf("%+v, want %v", x, totals)
 	}
 }

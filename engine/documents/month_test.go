@@ -2,6 +2,7 @@ package documents
 
 import (
 	"context"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/sign"
 	"dtegate/storage"
 )
 
@@ -174,4 +176,38 @@ func dayIn(month string, f []string) string {
 		return f[2]
 	}
 	return f[3]
+}
+
+// TestPages_Signers: a document that none of the given keys signed is unproven; without keys nothing is verified, and
+// of what is lost there is nothing to prove.
+func TestPages_Signers(t *testing.T) {
+	w := newWorld(t)
+	key, other := make([]*sign.Key, 2), 1
+	for i := range key {
+		var err error
+		if key[i], err = sign.Generate(1024); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jws, err := sign.New(key[0]).Right([16]byte{1}, record.FormNormal).Sign(t.Context(), []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, name := range []string{record.FormNormal, "other"} {
+		w.append(storage.Draft{Code: storage.Code{byte(n + 1)}, State: record.Accepted, Days: []uint32{20261121},
+			Head:  []byte(`{"document":"01","date":"2026-11-21","total":"1.00","form":"normal"}`),
+			Parts: []storage.Part{{Name: name, Data: jws}}})
+	}
+	for name, c := range map[string]struct {
+		keys     []*rsa.PublicKey
+		unproven bool
+	}{"no key": {nil, false}, "its key": {[]*rsa.PublicKey{key[0].Public()}, false},
+		"another": {[]*rsa.PublicKey{key[other].Public()}, true},
+		"both":    {[]*rsa.PublicKey{key[other].Public(), key[0].Public()}, false}} {
+		p, err := NewMonthReader(w.store, c.keys...).Page("2026-11", 0)
+		if err != nil || len(p.Documents) != 2 || p.Documents[0].Unproven != c.unproven || p.Documents[1].Unproven ||
+			len(p.Documents[1].JSON) > 0 {
+			t.Errorf("%s: %+v %v", name, p, err)
+		}
+	}
 }

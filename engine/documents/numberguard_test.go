@@ -156,3 +156,24 @@ func TestAskArchive(t *testing.T) {
 		})
 	}
 }
+
+// TestNumberGuard_Unread: what is held and cannot be read, or cannot be kept, stops the numbering all the same.
+func TestNumberGuard_Unread(t *testing.T) {
+	b := open(t)
+	quiet := slog.New(slog.DiscardHandler)
+	g := NewNumberGuard(b.store, record.Issuer{Ambiente: "00"}, nil, quiet)
+	if err := g.Behind(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	g.stopNumbering([]storage.Witness{{Medium: byMH, Series: []storage.Lead{{Series: "00/01/M001/P001/2026", Here: 1,
+		There: 2}}}})
+	if err := g.Behind(); err == nil || !strings.Contains(err.Error(), "00/01/M001/P001/2026") {
+		t.Errorf("what cannot be kept: %v", err)
+	}
+	if err := NewNumberGuard(b.store, record.Issuer{Ambiente: "00"}, nil, quiet).Behind(); err == nil {
+		t.Error("what cannot be read stops nothing")
+	}
+}

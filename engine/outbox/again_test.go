@@ -146,3 +146,27 @@ func TestDeliver_AgainCutShort(t *testing.T) {
 		b.Audit()
 	})
 }
+
+// TestDeliver_AgainArchived: with archive, a retry writes again what the archive has lost, and mails nothing again; it
+// counts what it began. Without archive, it leaves alone what succeeded.
+func TestDeliver_AgainArchived(t *testing.T) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		time.Sleep(time.Minute)
+		for archive, want := range map[bool]int{false: 0, true: 1} {
+			whole := string(shelf.Get(r.JSONURL))
+			shelf.Mu.Lock()
+			delete(shelf.Objects, r.JSONURL)
+			shelf.Mu.Unlock()
+			n := b.Settled(b.Engine.Outbox().Retry(context.Background(), enginetest.CodeOf(r), archive))
+			time.Sleep(time.Hour)
+			if again := string(shelf.Get(r.JSONURL)); n != want || (again == whole) != archive || len(p.Of(r.Code)) != 1 {
+				t.Errorf("archive %v: %d retried, %d bytes of %d are there, mailed %d times", archive, n, len(again),
+					len(whole), len(p.Of(r.Code)))
+			}
+			shelf.Put(r.JSONURL, whole, shelf.Sums[r.JSONURL])
+		}
+		b.Audit()
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,6 +190,38 @@ func TestArchiveCheck_Read(t *testing.T) {
 			if err != nil || totals.Documents != 2 || totals.Objects != 4 || len(found) != c.want ||
 				c.want == 1 && (found[0].Kind != outbox.ArchiveAltered || found[0].Key != r.JSONURL) {
 				t.Errorf("%s: %+v, %+v, %v", c.name, found, totals, err)
+			}
+		}
+	})
+}
+
+// TestArchiveCheck_Foreign: an object that belongs to no document of the branch, or lies elsewhere than its document
+// says, is a finding. In a shared archive, a document of another branch is none.
+func TestArchiveCheck_Foreign(t *testing.T) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, _ *enginetest.PostOffice) {
+		r := b.Issue(enginetest.SaleTo("a", ""))
+		time.Sleep(time.Minute)
+		folder, name := path.Split(r.JSONURL)
+		others := folder + "00000000-0000-4000-8000-000000000001.json"
+		stray, junk := path.Join(folder, "../pdf", name), folder+"notes.txt" // the JSON is in the folder of the PDFs
+		for _, key := range []string{others, stray, junk} {
+			shelf.Put(key, "{}", "x")
+		}
+		for shared, want := range map[bool][]string{false: {others, junk, stray}, true: {junk, stray}} {
+			var got []string
+			check := &outbox.ArchiveCheck{Shared: shared, Progress: func(_, _ int64) error { return nil },
+				Found: func(f outbox.ArchiveFinding) error {
+					if got = append(got, f.Key); f.Kind != outbox.ArchiveForeign || (f.Code == r.Code) != (f.Key == stray) {
+						t.Errorf("%+v", f)
+					}
+					return nil
+				}}
+			totals, err := b.Engine.Outbox().CheckArchive(context.Background(), check)
+			slices.Sort(got)
+			slices.Sort(want)
+			if err != nil || !slices.Equal(got, want) || totals.Findings[outbox.ArchiveForeign] != len(want) {
+				t.Errorf("shared %v: %v, want %v; %+v %v", shared, got, want, totals, err)
 			}
 		}
 	})

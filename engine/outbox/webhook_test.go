@@ -230,3 +230,32 @@ func TestHook(t *testing.T) {
 		}
 	})
 }
+
+// TestHook_Late: a new hook begins behind all results, however many there are.
+func TestHook_Late(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHookWorld(t)
+		for i := range 1001 {
+			code := storage.Code{15: byte(i), 14: byte(i >> 8)}
+			_, err := w.store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: code, State: 4})
+			if err == nil {
+				_, err = w.store.Advance(t.Context(), code, 4, storage.Change{To: 2, Announce: true})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := &erp{t: t, answers: []int{200}}
+		_, stop := w.start(e)
+		synctest.Wait()
+		w.result() // 1
+		synctest.Wait()
+		stop()
+		if !slices.Equal(e.bodies, []string{"1"}) {
+			t.Errorf("posted %.100q", e.bodies)
+		}
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dtegate/engine"
+	"dtegate/engine/audit"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+)
+
+// asking is a request of an operator; form is "query body", with a body in JSON.
+func asking(form string) *fasthttp.RequestCtx {
+	ctx := new(fasthttp.RequestCtx)
+	query, body, _ := strings.Cut(form, " ")
+	ctx.Request.SetRequestURI("/admin?" + query)
+	ctx.Request.SetBodyString(body)
+	return ctx
+}
+
+// refused returns the code of a refusal and the member that it blames: "VALIDATION_ERROR reason".
+func refused(err error) string {
+	var e *refusal.Error
+	if !errors.As(err, &e) {
+		return fmt.Sprint(err)
+	}
+	if len(e.Faults) > 0 {
+		return e.Code + " " + e.Faults[0].Path
+	}
+	return e.Code
+}
+
+// keeper is a Keeper that remembers what it was asked.
+type keeper struct{ asked string }
+
+func (*keeper) Tokens() any { return "all" }
+
+func (k *keeper) NewToken(by By, name string, point int64, permissions []string) (any, error) {
+	k.asked = fmt.Sprint("new ", by.Who, " ", name, " ", point, " ", permissions)
+	return "made", nil
+}
+
+func (k *keeper) RotateToken(by By, id int64, grace time.Duration) (any, error) {
+	k.asked = fmt.Sprint("rotate ", by.Who, " ", id, " ", grace)
+	return "rotated", nil
+}
+
+func (k *keeper) RevokeToken(by By, id int64) (any, error) {
+	k.asked = fmt.Sprint("revoke ", by.Who, " ", id)
+	return nil, ErrNoToken
+}
+
+// TestTokens: an order about a token reaches its keeper as the operator gave it, and a bad one does not.
+func TestTokens(t *testing.T) {
+	k := &keeper{}
+	r := newRoutes(Options{Keeper: k})
+	for _, c := range []struct {
+		do              func(*fasthttp.RequestCtx) (any, error)
+		form, id, asked string
+		status          int
+		fault           string
+	}{
+		{r.newToken, `who=ana {"name":"caja 1","point_of_sale":7,"permissions":["ANULACION"]}`, "",
+			"new ana caja 1 7 [ANULACION]", 201, "<nil>"},
+		{r.newToken, `who=ana {"name":7}`, "", "", 200, "VALIDATION_ERROR"},
+		{r.rotateToken, "who=ana", "3", "rotate ana 3 0s", 200, "<nil>"},
+		{r.rotateToken, ` {"grace":"24h"}`, "3", "rotate admin 3 24h0m0s", 200, "<nil>"},
+		{r.rotateToken, ` {"grace":""}`, "3", "rotate admin 3 0s", 200, "<nil>"},
+		{r.rotateToken, ` {"grace":"a day"}`, "3", "", 200, "VALIDATION_ERROR"},
+		{r.rotateToken, " {", "3", "", 200, "VALIDATION_ERROR"},
+		{r.rotateToken, "", "x", "", 200, "VALIDATION_ERROR id"},
+		{r.revokeToken, "who=ana", "4", "revoke ana 4", 200, ErrNoToken.Error()},
+		{r.revokeToken, "", "", "", 200, "VALIDATION_ERROR id"},
+	} {
+		k.asked = ""
+		ctx := asking(c.form)
+		ctx.SetUserValue("id", c.id)
+		if _, err := c.do(ctx); k.asked != c.asked || refused(err) != c.fault || ctx.Response.StatusCode() != c.status {
+			t.Errorf("%q of %q: the keeper was asked %q, want %q; status %d, %s", c.form, c.id, k.asked, c.asked,
+				ctx.Response.StatusCode(), refused(err))
+		}
+	}
+}
+
+// busyBackups is a box that makes another backup.
+type busyBackups struct{ noBackups }
+
+func (*busyBackups) Begin(string) bool { return false }
+func (*busyBackups) State() any        { return "half" }
+
+// TestBackup: a backup needs the full path of a folder, and is refused while another is under way.
+func TestBackup(t *testing.T) {
+	for form, want := range map[string]string{` {"dir":"/media/usb"}`: "BACKUP_UNDER_WAY",
+		` {"dir":"usb"}`: "VALIDATION_ERROR", " {}": "VALIDATION_ERROR", "": "VALIDATION_ERROR"} {
+		if _, err := newRoutes(Options{Backups: &busyBackups{}}).beginBackup(asking(form)); refused(err) != want {
+			t.Errorf("%q: %s, want %s", form, refused(err), want)
+		}
+	}
+}
+
+// TestProblems: what an operator's order may do wrong has its code; anything else is a failure of the box.
+func TestProblems(t *testing.T) {
+	for cause, want := range map[error]string{
+		rulestore.ErrReason:               "VALIDATION_ERROR reason",
+		rulestore.ErrExpired:              "RULE_EXPIRED",
+		rulestore.ErrNoSuchRule:           "NO_SUCH_RULE",
+		rulestore.ErrNothingToAcknowledge: "NO_SUCH_RULE",
+		ErrNoToken:                        "NO_SUCH_TOKEN",
+		ErrTokenFault:                     "VALIDATION_ERROR",
+		errors.New("disk"):                "doing it: disk",
+	} {
+		a := route{handle: func(*fasthttp.RequestCtx) (any, error) { return nil, fmt.Errorf("doing it: %w", cause) }}
+		if err := a.answer(asking("")); refused(err) != want {
+			t.Errorf("%v is answered with %s, want %s", cause, refused(err), want)
+		}
+	}
+	for _, c := range []struct{ name, form, want string }{
+		{"limit", "limit=0", "VALIDATION_ERROR limit"}, {"limit", "limit=9", "VALIDATION_ERROR limit"},
+		{"limit", "limit=1", "<nil>"}, {"limit", "limit=8", "<nil>"}, {"limit", "", "<nil>"},
+	} {
+		if n, err := number(asking(c.form), c.name, 5, 1, 8); refused(err) != c.want || c.form == "" && n != 5 {
+			t.Errorf("%q: %d %s", c.form, n, refused(err))
+		}
+	}
+}
+
+// TestPush: a bundle is put in force only with a reason; without one it may only be tried. A refused bundle is 422, and
+// the trail has the step that refused it.
+func TestPush(t *testing.T) {
+	r := newRoutes(Options{Rules: rulestore.New(rulestore.Options{Ambiente: "00", Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler)})})
+	for form, want := range map[string]int{" x": 0, "dry=0 x": 0, "dry=1 x": 422, "reason=a+rate x": 422,
+		"dry=1&reason=a+rate x": 422} {
+		ctx := asking(form)
+		a, err := r.pushRule(ctx)
+		if want == 0 {
+			if !errors.Is(err, rulestore.ErrReason) || a != nil {
+				t.Errorf("%q: %v %v", form, a, err)
+			}
+			continue
+		}
+		made, ok := a.(*rulestore.Activation)
+		if !ok || err != nil || made.Refused == "" || ctx.Response.StatusCode() != want {
+			t.Errorf("%q: %d, %+v %v", form, ctx.Response.StatusCode(), a, err)
+			continue
+		}
+		reason := ""
+		if strings.Contains(form, "reason") {
+			reason = "a rate "
+		}
+		if got := callerText(ctx, actDetail); got != reason+"("+made.Refused+": "+made.Error+")" {
+			t.Errorf("%q: the trail says %q", form, got)
+		}
+	}
+	ctx := asking("reason=a+rate")
+	if _, err := activated(ctx)(&rulestore.Activation{Rule: record.RuleRef{Name: "dte01", Version: "2.1.1"}},
+		nil); err != nil || ctx.Response.StatusCode() != 200 || callerText(ctx, actTarget) != "dte01 2.1.1" ||
+		callerText(ctx, actDetail) != "a rate" {
+		t.Errorf("%d about %q %q: %v", ctx.Response.StatusCode(), callerText(ctx, actTarget), callerText(ctx, actDetail),
+			err)
+	}
+	ctx = asking("who=ana&reason=a+rate&dry=1&fewer_cases=1")
+	if o := order(ctx); o != (rulestore.Order{Who: "ana", Reason: "a rate", Dry: true, FewerCases: true}) {
+		t.Errorf("%+v", o)
+	}
+	for query, want := range map[string]string{"for=745h": "VALIDATION_ERROR for", "for=0s": "VALIDATION_ERROR for",
+		"for=x": "VALIDATION_ERROR for", "documents=0": "VALIDATION_ERROR documents", "for=744h": "<nil>", "": "<nil>"} {
+		if _, err := r.shadowRule(asking(query + " x")); refused(err) != want {
+			t.Errorf("a shadow for %q: %s, want %s", query, refused(err), want)
+		}
+	}
+}
+
+// deaf is a trail that takes nothing.
+type deaf struct{ Audit }
+
+func (deaf) Begin(context.Context, audit.Act) (*audit.Open, error) { return nil, errors.New("disk") }
+
+// TestRecorded_Not: an act that the trail cannot begin to record is not done.
+func TestRecorded_Not(t *testing.T) {
+	done := 0
+	err := newRoutes(Options{Audit: deaf{}}).recorded(asking(""), route{act: "rules.push",
+		handle: func(*fasthttp.RequestCtx) (any, error) { done++; return nil, nil }})
+	if refused(err) != refusal.CodeUnavailable || done != 0 {
+		t.Errorf("done %d times: %v", done, err)
+	}
+}
+
+// TestWithdraw: the trail has the reason of an invalidation, and its outcome unless the document is invalidated.
+func TestWithdraw(t *testing.T) {
+	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
+	const body = `{"tipoAnulacion":2,"motivo":"precio equivocado","responsable":{"nombre":"Ana Pérez",` +
+		`"tipoDocumento":"13","numDocumento":"01234567-8"},"solicita":{"nombre":"Ana Pérez","tipoDocumento":"13",` +
+		`"numDocumento":"01234567-8"}}`
+	r := newRoutes(Options{})
+	r.front.Deadline = time.Minute
+	for verdict, want := range map[string]string{engine.RecallInvalidated: "precio equivocado",
+		engine.RecallPending: "precio equivocado (PENDING)", engine.RecallRefused: "precio equivocado (REFUSED)"} {
+		ctx := asking("code=" + strings.ToLower(code) + " " + body)
+		a, err := r.withdraw(ctx, func(_ context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
+			if req.Code.String() != code || !req.Caller.Operator || req.Reason != "precio equivocado" {
+				t.Errorf("asked for %+v", req)
+			}
+			return &engine.Appraisal{Verdict: verdict, Faults: []dte.Fault{{Path: "motivo", Code: dte.FaultFormat}}}, nil
+		})
+		if err != nil || a == nil || callerText(ctx, actTarget) != code || callerText(ctx, actDetail) != want {
+			t.Errorf("%s: about %q %q: %v", verdict, callerText(ctx, actTarget), callerText(ctx, actDetail), err)
+		}
+	}
+	for form, want := range map[string]string{" " + body: "VALIDATION_ERROR code",
+		"code=x " + body: "VALIDATION_ERROR code", "code=" + code + " {}": "VALIDATION_ERROR tipoAnulacion"} {
+		if _, err := r.withdraw(asking(form), nil); refused(err) != want {
+			t.Errorf("%.40q: %s, want %s", form, refused(err), want)
+		}
+	}
+}
+
+// TestStream: a stream has a line for all that its work sends, and ends with the error that ended it.
+func TestStream(t *testing.T) {
+	for fault, want := range map[string]string{"": "{\"progress\":{\"documents\":7}}\n",
+		"the archive is away": "{\"progress\":{\"documents\":7}}\n{\"error\":\"the archive is away\"}\n"} {
+		here, there := net.Pipe()
+		ctx := new(fasthttp.RequestCtx)
+		ctx.Init2(here, nil, false)
+		r := newRoutes(Options{})
+		r.front.Serving = t.Context()
+		if _, err := r.stream(ctx, func(_ context.Context, send func(Line) error) error {
+			if err := send(Line{Progress: &Progress{Documents: 7}}); err != nil || fault == "" {
+				return err
+			}
+			return errors.New(fault)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(ctx.Response.BodyStream())
+		if err = errors.Join(err, here.Close(), there.Close()); err != nil || string(got) != want {
+			t.Errorf("%q: %q %v", fault, got, err)
+		}
+	}
+}
