@@ -337,7 +337,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	day := dte.Date(now)
 	if rule.Says("sameDate", h.Document, record.TypeOf(h.Document).Invalidation.SameDate) {
 		day = h.Date
-	} else if months, _ := windowOf(rule, h.Document); months > 0 { // for the event's date they count from the issue
+	} else if months, _ := windowOf(rule, h.Document); months > 0 { // counted from the issue here, not from the seal
 		day = min(day, dte.MonthsAfter(h.Date, months))
 	}
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)

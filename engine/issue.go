@@ -390,7 +390,7 @@ func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, 
 	return computed, nil
 }
 
-// computeAgainst completes and computes a draft against its origin, if any, which is locked.
+// computeAgainst completes and computes a draft. If the draft has an origin, the caller has locked it.
 func (e *Engine) computeAgainst(ctx context.Context, d *draft) error {
 	faults, err := e.complete(ctx, d)
 	if err == nil {

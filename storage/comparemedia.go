@@ -339,8 +339,8 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 	return end, w, err
 }
 
-// unsettled is leads for a medium that may be older than a restoration of the store: what Settle has dealt with does
-// not count.
+// unsettled is leads for a medium that may be older than a restoration of the store. The result is nil if Settle has
+// dealt with all that the medium has.
 func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witness, error) {
 	w, err := leads(medium, path, here, there)
 	if w == nil || err != nil {
@@ -367,8 +367,8 @@ func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witnes
 	return nil, nil
 }
 
-// past reports whether w is a medium of a store that this store was made from, and knows no higher number: numbers were
-// used twice already.
+// past reports whether w is of a store that this store was made from, has another history, and knows no higher number:
+// its numbers were used again already.
 func (w *Witness) past(r pebble.Reader) bool {
 	former, err := readJSON[[][16]byte](r, keyFormer)
 	return err == nil && w.Diverged && slices.Contains(former, w.Store) &&

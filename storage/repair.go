@@ -110,7 +110,7 @@ type assembly struct {
 	meter  *meter
 	unsure bool // the end of the log may be damaged, although Pebble reports no error
 	begun  bool // there is a part of the new store
-	fills  bool // a medium may fill what the store is known to lack; nothing else needs a new store
+	fills  bool // the only reason for a new store: a medium may have what the store is known to lack
 
 	marked  *Head // the content of the mark; nil: it cannot be read
 	noMark  error // why the mark cannot be read
@@ -294,7 +294,7 @@ func (r *assembly) needed(ctx context.Context) error {
 	if damaged {
 		return nil
 	}
-	db, err := openPebble(r.o, &damage{}, true) // to open it for writing drops what follows damage in the log
+	db, err := openPebble(r.o, &damage{}, true) // opening it for writing would drop what follows damage in the log
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 		case !known:
 			more = true
 		}
-		// The restoration that knew as much may have read another medium, or read it badly.
+		// Even if the restoration knew as much, it may have read another medium, or read this one badly.
 		if w != nil && known || lacking {
 			fills, bad := r.mayFill(ctx, db, j.id, from, !known || w == nil || !w.Diverged)
 			r.fills, err = r.fills || fills, bad
@@ -392,7 +392,7 @@ func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from
 		err = cmp.Or(err, s.rows(ctx, func(key, value []byte) error {
 			switch old, lacks := get(db, key); {
 			case len(key) < 9:
-			case key[0] == tablePart && h.partial[be.Uint64(key[1:])]: // mend removes those of a record that is gone
+			case key[0] == tablePart && h.partial[be.Uint64(key[1:])]: // mend removes the parts of a lost record
 				there, bad := has(db, entryKey(be.Uint64(key[1:])))
 				more = more || lacks != nil && there || bad != nil
 			case key[0] == tableJournal && links:
@@ -516,7 +516,7 @@ func (a *assembly) finish() error {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
 	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
-		known = a.lacks(known, w.Series, series) // what no medium has any more is settled too
+		known = a.lacks(known, w.Series, series) // to be settled, even if no medium has it any more
 	}
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
@@ -530,8 +530,8 @@ func (a *assembly) finish() error {
 		return err
 	}
 	a.said.Lacking = h.lacking(series)
-	// The mark must have this store's identity, and no number that the store lacks. What was filled is not on the
-	// second copy; the copy begins again after a restoration.
+	// The mark must have this store's identity, and no number that the store lacks. A filled store is not whole: the
+	// second copy lacks what was filled, and only a restoration begins it again.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
@@ -568,7 +568,7 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// lacks adds to known what another medium knew of series and the new store lacks.
+// lacks adds to known the leads of other media that the new store lacks.
 func (a *assembly) lacks(known, leads []Lead, series map[string]Reach) []Lead {
 	for _, l := range leads {
 		end, row := l.End, series[l.Series]
@@ -582,7 +582,7 @@ func (a *assembly) lacks(known, leads []Lead, series map[string]Reach) []Lead {
 	return known
 }
 
-// raise adds to known that a series reached a number, or had changes, which it lacks in the store.
+// raise adds a lead to known, if the store lacks the lead's number or changes.
 func raise(known []Lead, l Lead, series map[string]Reach) []Lead {
 	last := series[l.Series].Last
 	if l.There <= last && l.Changes == 0 {
@@ -600,7 +600,7 @@ func raise(known []Lead, l Lead, series map[string]Reach) []Lead {
 	return known
 }
 
-// accepted reports whether the same is missing as in the old store: a person has accepted that loss.
+// accepted reports whether the new store lacks exactly what the old store lacked: a person has accepted that loss.
 func (a *assembly) accepted(now *holes) bool {
 	if a.own.db == nil {
 		return now.none()

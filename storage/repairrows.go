@@ -128,8 +128,8 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow adds a meta row of a medium if no earlier medium had it: of other media only the gaps and the former
-// identities, and nothing once all meta rows of the store have been read.
+// takeStoreRow adds a meta row of a medium if no earlier medium had it. Of a medium other than the store it takes only
+// the gaps and the former identities. Once all meta rows of the store have been read, it takes nothing.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {

@@ -332,7 +332,7 @@ func (b *scrubber) mend(n uint64) error {
 	}
 	list := []replaced{now}
 	for k, r := range gone {
-		if k < n { // the rows of segment k may have been in segment n
+		if k < n { // segment n may have had the rows of the replaced segment k
 			list = append(list, r)
 		}
 	}

@@ -167,7 +167,7 @@ func (l *copyLog) begin(after position) error {
 	if err != nil {
 		return err
 	}
-	if l.size > 0 { // another card may be in the box since
+	if l.size > 0 { // another card may have been put in
 		head, err := readHead(l.fs, l.dir, l.number)
 		if errors.Is(err, os.ErrNotExist) || err == nil && head.Store != l.store {
 			return errForeign

@@ -34,7 +34,7 @@ type witness struct {
 	now   func() time.Time
 }
 
-// newWitness decides whether the archive (archived: the box has one) must be asked. For last, see unsureSince.
+// newWitness decides whether the archive must be asked. archived: the box has an archive. For last, see unsureSince.
 func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}

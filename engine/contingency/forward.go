@@ -154,7 +154,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// makeLot left Forwarded zero: the normal form was never sent, and any past time is right.
+		// makeLot left Forwarded zero because the normal form was never sent: any past time is right.
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()

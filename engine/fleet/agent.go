@@ -180,8 +180,8 @@ func (a *Agent) look(ctx context.Context) {
 		err = errors.Join(err, a.recall(ctx))
 	}
 	a.noteTrouble("enrolment", err)
-	// Write the status at once: its key has another epoch now, or it must report that this box is replaced. Before
-	// that, compare with the desired state: what an earlier epoch could not do is no trouble any more.
+	// Poll and report at once: the status belongs to another epoch now, or must show that this box is replaced. The
+	// poll comes first, because it ends the troubles of the earlier epoch.
 	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 		a.nextPoll, a.report = time.Time{}, time.Time{}
 	}

@@ -364,7 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// takeLive replaces r by the wanted bundle; or r's predecessor has an older law than the wanted bundle
+			// r stays until takeLive replaces it: the wanted bundle ranks higher, or r's predecessor has an older law
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
@@ -385,10 +385,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit fills in Took for an enrolled box without state, whose rule store an earlier box may have filled. Before of
-// an ordered bundle has the live state's bundles of its document or, if the live state names the bundle, the lower
-// bundles down to the first that the live state does not name. A bundle in force that the box knows from another group
-// (Told) is left out and stays; a coming bundle begins only if the new group wants it.
+// inherit fills in Took for an enrolled box without state, whose rule store an earlier box may have filled. For a
+// bundle that the live state lacks, Before has the live state's bundles of its document; for any other bundle, the
+// lower bundles down to the first that the live state lacks, that bundle included. A bundle in force that the box knows
+// from another group (Told) is left out and stays; a coming bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

@@ -200,7 +200,7 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 }
 
 // lacks returns errBehind if the branch gave a number at a point of sale that the store's own numbers do not reach.
-// Series of the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
+// It ignores series that have ended: of years before both the enrolment n and the box's date, which may be wrong.
 func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for _, series := range slices.Sorted(maps.Keys(given)) {

@@ -136,8 +136,8 @@ func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.S
 
 // recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
 // state. It reads the branch's last status, and trusts nothing else in it. If this box's key wrote that status, with
-// last numbers that the store lacks, the box is an old image or a copy of itself, or its store was made again too low:
-// recall closes the fence. The box's statuses keep the higher numbers, which show the next box what was given.
+// last numbers that the store lacks, recall closes the fence: the box is an old image or a copy of itself, or its store
+// was made again and ends too low. The box's statuses keep the higher numbers, which show the next box what was given.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {

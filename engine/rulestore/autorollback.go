@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Answered counts an evaluation that did not fail, whatever its result. On a nil Store it does nothing.
+// Answered is Guard.Answered. On a nil Store it does nothing.
 func (s *Store) Answered(r *Rule, point int64) {
 	if s != nil {
 		s.guard.Answered(r, point)

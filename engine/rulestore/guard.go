@@ -261,8 +261,8 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// At these limits of failed evaluations the branch returns to the previous bundle. Below them, the previous bundle only
-// computes the failed sales, until it is known whether the rule or one till's requests are at fault.
+// At these limits of failed evaluations the branch returns to the previous bundle. Below them, the previous bundle
+// computes only the failed sales, until it is known whether the rule or one till's requests are at fault.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
@@ -304,7 +304,7 @@ func (f *failures) leave(points int, now time.Time) string {
 	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
 }
 
-// Limits of MH's refusals, after which the branch returns to the previous bundle. Few refusals show a wrong rule.
+// Limits of MH's refusals, after which the branch returns to the previous bundle. A few refusals show a wrong rule.
 const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions

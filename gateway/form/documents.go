@@ -112,8 +112,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target returns where a form's member goes in the facts, and the fact's name there, from the field To. "" stands for
-// the member's own name.
+// target returns the place in the facts of a form's member with this To, and the fact's name there; "" stands for the
+// member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:

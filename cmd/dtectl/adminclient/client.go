@@ -45,8 +45,7 @@ type Gateway struct {
 	client *http.Client
 }
 
-// OwnGateway returns the appliance of this box. If no file of an admin token is configured, only requests without a
-// token are answered.
+// OwnGateway returns the appliance of this box. Without an admin token file it answers only requests without a token.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
 	if g.URL, g.client, err = OwnListener(cfg, "ops"); err == nil && cfg.Ops.AdminTokenFile != "" {

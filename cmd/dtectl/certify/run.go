@@ -177,7 +177,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	r.invalid[kind] = 0
-	if deferred { // not before: a sale that the branch refused causes no event
+	if deferred { // only now: a sale that the branch refused causes no event
 		r.round = r.count(contingency).Sealed
 	}
 	if types[kind].Effect == bundle.TakesBack {

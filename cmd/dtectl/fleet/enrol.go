@@ -30,7 +30,7 @@ type waiting struct {
 	branch  string
 	epoch   int64 // the epoch that the box would get
 	status  *fleetproto.Status
-	again   *fleetproto.Enrolment // only this enrolment is signed again, with the box's new points of sale; nil: none
+	again   *fleetproto.Enrolment // to be signed again with the box's new points of sale; nil: the box gets a new epoch
 	settled bool                  // the box is enrolled; after a new epoch it would ship its whole copy again
 }
 
@@ -114,7 +114,7 @@ func (s *Survey) whole() error {
 }
 
 // disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
-// series. That includes a closed point, a replaced box's, and one of an enrolment that the store has lost or put back.
+// series. Closed points count too, and so do those of replaced boxes and of enrolments that the store lost or altered.
 func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.Point) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {

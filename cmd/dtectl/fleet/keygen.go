@@ -124,10 +124,10 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// checkOld refuses an old key that the boxes no longer obey: a third key was the first to enrol half of the branches or
-// more. A thief may have made up branches too, but fewer.
+// checkOld refuses an old key that the boxes no longer obey: neither it nor the new key signed the first enrolment of
+// half of the branches or more. A thief may have made up branches too, but fewer.
 func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
-	for _, group := range held.c.keptGroups() { // what this centre kept proves it, whatever lies in the store
+	for _, group := range held.c.keptGroups() { // a version kept here proves the key, whatever the store has
 		if list := held.c.keptVersions(group); len(list) > 0 {
 			if _, err := held.c.kept(group, slices.Max(list)); err == nil {
 				return nil
@@ -157,10 +157,10 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 	return nil
 }
 
-// enrolments signs again those of the survey's enrolments (held) that the old key signed. It begins with each branch's
-// highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. It signs none if the survey ended
-// with an error (lost), or if an earlier run has signed all: this centre remembers that run, or the new key has signed
-// versions as well as enrolments. It returns all groups; true marks a group that has a branch.
+// enrolments signs again the survey's enrolments (held) that the old key signed, each branch's highest epoch first: a
+// replaced box must not mistake an earlier epoch for the last epoch. It signs none if the survey ended with an error
+// (lost), or if an earlier run has signed all: this centre remembers that run, or the new key has signed versions as
+// well as enrolments. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)

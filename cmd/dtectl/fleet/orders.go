@@ -157,8 +157,8 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version before v, or nil if v is the first. v.Previous is its digest; if no object of
-// the director has that digest, the last of v.Mends names it.
+// Before returns the director's version before v, or nil if v is the first: the version with the digest v.Previous or,
+// if the director signed no such object, the version that the last of v.Mends names.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
@@ -202,7 +202,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 		d = *head.Desired
 		d.Version, d.Previous = head.Last.Version+1, head.Last.Digest
 		d.Mends = append(slices.DeleteFunc(slices.Clone(head.Mends), func(m fleetproto.Verified) bool {
-			return m.Digest == head.Previous // it names the version before the head, and nothing lost
+			return m.Digest == head.Previous // the version before the head, which is not lost
 		}), head.Lost...)
 		if head.Last.Version != head.Version || len(d.Mends) > 0 {
 			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest}) // see Before
@@ -277,11 +277,11 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 	return fleetproto.Digest(data), nil
 }
 
-// DefaultLife is how long a desired state is valid. Then boxes report that the store shows an old state. dtectl fleet
-// roll signs it again after half of that time.
+// DefaultLife is how long a desired state is valid. After that, boxes report that the store shows an old state.
+// dtectl fleet roll signs it again after half of that time.
 const DefaultLife = 90 * 24 * time.Hour
 
-// CreateOnce creates an object. An existing object with the same bytes is no error: an equal attempt wrote it.
+// CreateOnce creates an object. An existing object with the same bytes is no error: an earlier attempt wrote it.
 func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
 	err := c.Store.Create(ctx, key, data)
 	if err == nil {

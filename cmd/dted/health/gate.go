@@ -139,8 +139,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because no sale is
-// sent then that would bring MH's time. The request contains no credentials and no document.
+// Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because then no
+// sale brings MH's time. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
@@ -234,7 +234,7 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 			English: fmt.Sprintf("Another box has this branch (epoch %d), and this box was never enrolled: nothing is "+
 				"numbered here", s.Highest),
 			Message: "Otro equipo tiene esta sucursal, y este no está inscrito: no emite documentos; avise a soporte"}
-	case s.Replaced: // perhaps this box's key has the highest epoch again
+	case s.Replaced: // even if this box's key has the highest epoch again
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
 			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here "+
 				"until this box is recovered and has another key", s.Epoch),

@@ -106,7 +106,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	turn := make(chan *conn, 1)
 	l.waiting = append(l.waiting, turn)
 	if l.live == 0 {
-		l.names.refresh(0) // notReady then knows whether the name server answers
+		l.names.refresh(0) // for notReady, which must know whether the name server answers
 	}
 	l.fill(true)
 	l.mu.Unlock()

@@ -42,11 +42,11 @@ var (
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides lists amounts that only inform, or are the total of an equation.
+	// besides lists amounts that are for information only, or the total of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
-	// known lists all amounts of resumen that occur in an equation, or that only inform.
+	// known lists all amounts of resumen that occur in an equation, or are for information only.
 	known = slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides)
 	// finals lists the amounts that may be a document's total: the first of them that a layout has is its total.
 	finals = []string{"totalPagar", "total", "montoTotalOperacion", "totalIvaRetenido", "totalIVAretenido",

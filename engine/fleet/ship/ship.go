@@ -229,7 +229,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	if err := s.compare(ctx); err != nil {
 		return err
 	}
-	live := s.o.Live() // ask before the files are listed: a live copy has begun the file that continues it
+	live := s.o.Live() // ask before listing the files: a live copy already has the file that continues it
 	names, err := s.files()
 	if err != nil {
 		return err
