@@ -172,8 +172,7 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds a line for each type: number and total of the month's valid documents, and the other documents as a
-// remark.
+// month adds a line for each type with documents: number and total of the valid ones, and the others as a remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
