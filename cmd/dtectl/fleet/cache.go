@@ -121,7 +121,8 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	tags map[string]string        // by key, from the list: the director may sign an enrolment again
+	near []object                 // from the list, by branch and epoch
+	tags map[string]string        // of near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
 	// An empty entry under key + " " + tag + asked means that no present key of the director signed the object.
@@ -165,24 +166,25 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	slices.SortFunc(found, func(a, b object) int {
 		return cmp.Or(strings.Compare(a.owner, b.owner), cmp.Compare(a.number, b.number))
 	})
-	near, last := found[:0], object{}
+	last := object{}
+	e.near = nil
 	for _, o := range found {
 		if o.owner != last.owner {
 			last = object{owner: o.owner}
 		}
 		if o.number-last.number <= maxForeign { // a thief wrote a far epoch, to have the centre ask for all before it
-			near, last, e.tags[o.Key] = append(near, o), o, o.Tag
+			last, e.near, e.tags[o.Key] = o, append(e.near, o), o.Tag
 		}
 	}
-	found = near
-	epochs := make(map[string]int64, len(found))
+	epochs := make(map[string]int64, len(e.near))
 	var mu sync.Mutex
-	err := together(len(found), func(i int) error {
-		_, err := e.get(ctx, found[i].owner, found[i].number)
+	err := together(len(e.near), func(i int) error {
+		o := e.near[i]
+		_, err := e.get(ctx, o.owner, o.number)
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			epochs[found[i].owner] = max(epochs[found[i].owner], found[i].number)
+			epochs[o.owner] = max(epochs[o.owner], o.number)
 		}
 		if foreign(err) {
 			return nil

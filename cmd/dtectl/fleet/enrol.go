@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,13 +52,12 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
 	}
 	var chosen []waiting
-	for _, key := range slices.Sorted(maps.Keys(surveyor.enrolments.tags)) {
-		name, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
+	for _, o := range surveyor.enrolments.near {
 		if (c.All || !c.Replace) && len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
-			return b.Name == name && b.Enrolment != nil
+			return b.Name == o.owner && b.Enrolment != nil
 		}) { // its points of sale are not known
 			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+
-				"does not wait for that", name)
+				"does not wait for that", o.owner)
 		}
 	}
 	if c.All {
@@ -78,7 +76,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		}
 		chosen = append(chosen, w)
 	}
-	if (len(points) > 0 || c.Stolen) && (len(chosen) != 1 || chosen[0].epoch == 1) {
+	if (len(points) > 0 || c.Stolen) && (len(chosen) != 1 || chosen[0].epoch == 1 || !c.Replace) {
 		return errors.New("--close and --stolen: need exactly one branch, whose box is replaced")
 	}
 	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen, points)); err != nil {

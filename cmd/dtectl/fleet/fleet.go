@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -96,6 +97,9 @@ type object struct {
 	owner  string // the branch or the group
 	number int64
 }
+
+// name returns the end of an enrolment's key, as people name it.
+func (o object) name() string { return fmt.Sprintf("%s/%d", o.owner, o.number) }
 
 // objects lists the objects under a prefix whose keys are form(owner, number).
 func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,

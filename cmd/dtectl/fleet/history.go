@@ -99,6 +99,10 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 	if err != nil {
 		return nil, err
 	}
+	var known map[string]seen // read before the list
+	if err := c.recall(seenFile, &known); err != nil {
+		return nil, err
+	}
 	var found []object
 	last := make(map[string]int64) // number of the last act listed of each branch; the list is sorted
 	for _, folder := range folders {
@@ -114,6 +118,14 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 			if !o.Modified.Before(since) {
 				found = append(found, o)
 			}
+		}
+	}
+	for b, s := range known {
+		if gap := s.Acts - last[b]; gap > 0 && slices.ContainsFunc(folders, func(folder string) bool {
+			return strings.HasPrefix(fleetproto.ActsFolder+b+"/", folder)
+		}) {
+			events = append(events, event{At: c.Now(), Branch: b, Number: last[b] + 1, What: "?",
+				Fault: fmt.Sprintf("MISSING: the store has lost the last %d acts that this centre knows of", gap)})
 		}
 	}
 	for _, folder := range folders {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/signed"
@@ -279,7 +280,8 @@ func TestStore_PutsBack(t *testing.T) {
 	}
 }
 
-// TestStore_LosesActs: an act that the store lost before anybody read it is reported as missing, by status and by log.
+// TestStore_LosesActs: an act that the store lost before anybody read it is reported as missing, by status and by log,
+// and the last acts that the centre saw, by log.
 func TestStore_LosesActs(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	for n, what := range []string{fleetproto.ActAdmitted, fleetproto.ActReturned, fleetproto.ActLive} {
@@ -301,14 +303,21 @@ func TestStore_LosesActs(t *testing.T) {
 			t.Error(got, w.text())
 		}
 	}
-	events, err := (&Log{}).events(t.Context(), w.chain)
-	w.must(err)
-	if !slices.ContainsFunc(events, func(e event) bool {
-		return e.Number == 4 && strings.HasPrefix(e.Fault,
-			"MISSING")
-	}) {
-		t.Errorf("%+v", events)
+	missing := func(c Log, want bool) {
+		t.Helper()
+		events, err := c.events(t.Context(), w.chain)
+		w.must(err)
+		if want != slices.ContainsFunc(events, func(e event) bool {
+			return e.Number == 4 && strings.HasPrefix(e.Fault, "MISSING")
+		}) {
+			t.Errorf("%+v: %+v", c, events)
+		}
 	}
+	missing(Log{}, true)
+	w.store.Lose(fleetproto.ActKey("centro", 5)) // the last one, after the centre saw it
+	missing(Log{}, true)
+	missing(Log{Branches: []string{"centro"}}, true)
+	missing(Log{Branches: []string{"norte"}}, false)
 }
 
 // follow makes a box read on from the version that it verified; it returns the version that the box applies in the end.
@@ -846,5 +855,73 @@ func TestRoll_FarVersion(t *testing.T) {
 	_ = w.roll()
 	if n := len(w.store.Keys(fleetproto.DesiredRoot)); n > 3 {
 		t.Errorf("%d versions", n)
+	}
+}
+
+// TestRekey_Closings: however many points of sale the versions of a thief close, the chain gets its new key, and what
+// was closed before stays closed.
+func TestRekey_Closings(t *testing.T) {
+	w := newWorld(t, "centro")
+	closing := func(branch string, n int) (list []fleetproto.ClosedPoint) {
+		for i := range n {
+			list = append(list, fleetproto.ClosedPoint{Branch: branch, Establishment: fmt.Sprintf("M%03d", i/900),
+				Point: fmt.Sprintf("P%03d", 1+i%900), Year: 2026, Since: 1})
+		}
+		return list
+	}
+	var head *Version
+	for i, list := range [][]fleetproto.ClosedPoint{closing("centro", 1), closing("x", 3000), closing("y", 3000)} {
+		_, err := w.chain.Next(t.Context(), head, "tiendas", "", time.Time{},
+			func(d *fleetproto.Desired) { d.Closed = list })
+		w.must(err)
+		if head = w.head(); head.Version != int64(i+1) {
+			t.Fatal(head.Version)
+		}
+	}
+	w.must((&Rekey{Back: map[string]int64{"tiendas": 1}}).run(t.Context(), w.chain, w.newKey("director 2")))
+	if got := w.head(); got.Version != 4 || got.Closed[0].Branch != "centro" {
+		t.Errorf("version %d closes %v first", got.Version, got.Closed[0])
+	}
+}
+
+// TestRekey_Says: nothing is called moved that was not, neither with the keys in each other's place, nor by a second
+// run; what --except left out is not called late; a dry run names what the store has lost.
+func TestRekey_Says(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "este", "oeste")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.obey()
+	w.survey()
+	out := term.Out
+	defer func() { term.Out = out }()
+	says := func(c Rekey, old fleetproto.Key, want, not string) {
+		t.Helper()
+		printed, err := os.Create(w.at("printed"))
+		w.must(err)
+		term.Out = term.New(&printed)
+		w.must(c.run(t.Context(), w.chain, old))
+		text, err := os.ReadFile(w.at("printed"))
+		w.must(err)
+		if !strings.Contains(string(text), want) || strings.Contains(string(text), not) {
+			t.Errorf("%+v says %q, and not %q: %s", c, want, not, text)
+		}
+	}
+	next := fleetproto.Public(fleetproto.Signer{ID: "next", Private: key("director 2")})
+	for _, dry := range []bool{true, false} {
+		says(Rekey{DryRun: dry}, next, "nothing to sign: next, given as the old key", "moved")
+	}
+	old := w.newKey("director 2")
+	w.store.Lose(fleetproto.BoxKey("centro", 1))
+	says(Rekey{DryRun: true}, old, "the store has lost fleet/v1/boxes/centro/1.jws", "nothing to sign")
+	says(Rekey{Except: []string{"norte/1"}}, old, "moved from", "nothing to sign")
+	w.must((&Status{Accept: []string{"norte"}}).Run(t.Context(), w.chain))
+	says(Rekey{}, old, "norte, epoch 1 is left as it is: an earlier run left it out", "moved")
+	w.newKey("director 3")
+	for i := range 6 { // all are named that --except wants
+		w.store.Put(fleetproto.BoxKey(fmt.Sprintf("zzz%d", i), 1), []byte("x"))
+	}
+	w.chain.Cache = w.at("other")
+	if err := (&Rekey{}).run(t.Context(), w.chain, next); err == nil || !strings.Contains(err.Error(),
+		"norte/1, zzz0/1, zzz1/1, zzz2/1, zzz3/1, zzz4/1, zzz5/1") {
+		t.Error(err)
 	}
 }

@@ -66,6 +66,8 @@ type Rekey struct {
 	Except []string         `help:"Enrolments by a thief: they are not signed again." placeholder:"BRANCH/EPOCH"`
 	Back   map[string]int64 `mapsep:"," help:"Last version that no thief published." placeholder:"GROUP=VERSION"`
 	DryRun bool             `help:"Show what would be signed again, and write nothing."`
+
+	moves bool // there is something to sign
 }
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
@@ -95,18 +97,26 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	both := *chain
 	both.former = []fleetproto.Key{old}
 	surveyor := NewSurveyor(&both)
-	s := new(Survey)
 	if _, err = surveyor.enrolments.list(ctx); err == nil {
 		err = c.checkOld(ctx, surveyor.enrolments)
 	}
-	if err == nil && !c.DryRun {
-		s, err = restored(ctx, &both, surveyor)
-	}
-	if err != nil {
+	switch lost := surveyor.enrolments.lost(); {
+	case err != nil:
 		return err
+	case !c.DryRun:
+		s, err := restored(ctx, &both, surveyor)
+		if err == nil {
+			err = s.whole()
+		}
+		if err != nil {
+			return err
+		}
+	case len(lost) > 0:
+		term.Printf("the store has lost %s: without --dry-run this centre first puts back what it kept, and signs "+
+			"that too\n", strings.Join(slices.Sorted(maps.Keys(lost)), ", "))
 	}
 	// Sign the enrolments first: a box that accepts the new key's order then finds an enrolment of the new key.
-	groups, err := c.enrolments(ctx, chain, surveyor.enrolments, s.whole(), director)
+	groups, err := c.enrolments(ctx, chain, surveyor.enrolments, director)
 	if err != nil {
 		return err
 	}
@@ -116,11 +126,16 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 			faults = append(faults, fmt.Errorf("%s: %w", group, err))
 		}
 	}
-	if err := errors.Join(faults...); err != nil || c.DryRun {
+	switch err := errors.Join(faults...); {
+	case err != nil:
 		return err
+	case !c.moves:
+		term.Printf("nothing to sign: %s, given as the old key, has signed nothing that %s, director.public and the "+
+			"new key, has not signed again or left as it is\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
+	case !c.DryRun:
+		term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in "+
+			"director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
 	}
-	term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in "+
-		"director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
 	return nil
 }
 
@@ -135,15 +150,13 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 		}
 	}
 	first, others := make(map[string]bool), []string(nil)
-	for _, key := range slices.Sorted(maps.Keys(held.tags)) {
-		name := strings.TrimSuffix(strings.TrimPrefix(key, fleetproto.BoxesFolder), ".jws")
-		branch, _, _ := strings.Cut(name, "/")
-		if first[branch] || slices.Contains(c.Except, name) {
+	for _, o := range held.near {
+		name := o.name()
+		if first[o.owner] || slices.Contains(c.Except, name) {
 			continue
 		}
-		first[branch] = true
-		epoch, _ := fleetproto.NumberOf(key)
-		if _, err := held.get(ctx, branch, epoch); foreign(err) {
+		first[o.owner] = true
+		if _, err := held.get(ctx, o.owner, o.number); foreign(err) {
 			others = append(others, name)
 		} else if err != nil {
 			return err
@@ -152,16 +165,16 @@ func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 	if n := len(others); n > 0 && 2*n >= len(first) {
 		return fmt.Errorf("neither %s nor director.public has signed %d of %d (%s): give the key that was in use "+
 			"until now; leave out, with --except, what no director signed; nothing was signed", held.c.former[0].ID,
-			n, len(first), strings.Join(others[:min(n, 5)], ", "))
+			n, len(first), strings.Join(others, ", "))
 	}
 	return nil
 }
 
 // enrolments signs again the survey's enrolments (held) that the old key signed, each branch's highest epoch first: a
-// replaced box must not mistake an earlier epoch for the last epoch. It signs none if the survey ended with an error
-// (lost), or if an earlier run has signed all: this centre remembers that run, or the new key has signed versions as
-// well as enrolments. It returns all groups; true marks a group that has a branch.
-func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
+// replaced box must not mistake an earlier epoch for the last epoch. It signs none if an earlier run has signed all:
+// this centre remembers that run, or the new key has signed versions as well as enrolments. It returns all groups; true
+// marks a group that has a branch.
+func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)
 	mine.tags = held.tags
@@ -196,39 +209,32 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 				name)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(held.tags)) {
-		name := strings.TrimSuffix(strings.TrimPrefix(key, fleetproto.BoxesFolder), ".jws")
-		if slices.Contains(c.Except, name) {
+	for _, o := range held.near {
+		if slices.Contains(c.Except, o.name()) {
 			continue
 		}
-		branch, _, _ := strings.Cut(name, "/")
-		epoch, _ := fleetproto.NumberOf(key)
-		e, err := held.get(ctx, branch, epoch)
+		e, err := held.get(ctx, o.owner, o.number)
 		if foreign(err) && !errors.Is(err, archive.ErrNotFound) {
-			term.Printf("%s is left as it is: %v\n", key, err)
+			term.Printf("%s is left as it is: %v\n", o.Key, err)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if _, err := mine.get(ctx, branch, epoch); err == nil {
-			signed[e], top[branch] = true, max(top[branch], cmp.Or(e.Highest, e.Epoch))
+		if _, err := mine.get(ctx, o.owner, o.number); err == nil {
+			signed[e], top[o.owner] = true, max(top[o.owner], cmp.Or(e.Highest, e.Epoch))
 			rekeyed = rekeyed || e.Highest > 0
 		} else if !foreign(err) {
 			return nil, err
 		}
-		branches[branch] = append(branches[branch], e)
-	}
-	if lost != nil {
-		return nil, lost
+		branches[o.owner] = append([]*fleetproto.Enrolment{e}, branches[o.owner]...)
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
-		list := slices.SortedFunc(slices.Values(branches[branch]),
-			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
-		highest := cmp.Or(top[branch], list[0].Epoch)
-		for _, e := range list {
+		highest := cmp.Or(top[branch], branches[branch][0].Epoch)
+		for _, e := range branches[branch] {
 			if !signed[e] && (done || moved && rekeyed || e.Epoch > highest) {
-				term.Printf("%s, epoch %d is left as it is: the old key signed it after the new key\n", branch, e.Epoch)
+				term.Printf("%s, epoch %d is left as it is: an earlier run left it out, or the old key signed it "+
+					"after the new key\n", branch, e.Epoch)
 				continue
 			}
 			if e.Group != "" { // even a group without versions: its boxes must learn of the new key
@@ -239,7 +245,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 			}
 			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
 				local(e.At), e.By)
-			if c.DryRun {
+			if c.moves = true; c.DryRun {
 				continue
 			}
 			e.First = cmp.Or(e.First, e.At)
@@ -277,6 +283,10 @@ func (c *Chain) unaltered(ctx context.Context, group string, n int64) (*Version,
 	return v, err
 }
 
+// maxClosed is how many closed points of sale rekey takes over, because a thief may have closed more than one version
+// can name.
+const maxClosed = 4000
+
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
@@ -307,7 +317,10 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		}
 		head = d
 	}
-	var closed []fleetproto.ClosedPoint // of all versions: a closed point of sale stays closed
+	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
+	if head != nil {
+		closed = slices.Clone(head.Closed)
+	}
 	for o, err := range both.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
 		if err != nil {
 			return err
@@ -316,7 +329,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		if err != nil && !foreign(err) {
 			return err
 		}
-		for i := 0; err == nil && i < len(v.Closed); i++ {
+		for i := 0; err == nil && i < len(v.Closed) && len(closed) < maxClosed; i++ {
 			if !slices.Contains(closed, v.Closed[i]) {
 				closed = append(closed, v.Closed[i])
 			}
@@ -326,7 +339,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,
 			describe(head.Live))
 	}
-	if c.DryRun {
+	if c.moves = true; c.DryRun {
 		return nil
 	}
 	const reason = "the director's key was replaced"

@@ -414,7 +414,11 @@ func TestEnrol_Stolen(t *testing.T) {
 	b.report()
 	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P009"})
 	b.report()
-	enrol.Replace, enrol.Stolen = false, false
+	enrol.Replace = false
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "whose box is replaced") {
+		t.Errorf("no box is replaced: %v", err)
+	}
+	enrol.Stolen = false
 	w.must(enrol.Run(t.Context(), w.chain))
 	e := w.survey().Branches[0].Enrolment
 	if e.Epoch != 3 || !e.Stolen || len(e.Points) != 2 {
