@@ -51,6 +51,14 @@ func acceptAndSell(t *testing.T, disk *disktest.Disk, n uint64) *Report {
 	return report
 }
 
+func largestTable(t *testing.T, disk *disktest.Disk) string {
+	t.Helper()
+	tables := slices.DeleteFunc(disk.Files(), func(f string) bool {
+		return !strings.HasPrefix(f, "box/store/") || !strings.HasSuffix(f, ".sst")
+	})
+	return slices.MaxFunc(tables, func(a, b string) int { return cmp.Compare(size(t, disk, a), size(t, disk, b)) })
+}
+
 // TestRecover_SameBadCard: a card with one bad place, named again and again, makes one new store at most, whether what it
 // lacks is settled or not; then it needs no room either.
 func TestRecover_SameBadCard(t *testing.T) {
@@ -132,13 +140,7 @@ func TestRecover_FilledThenDead(t *testing.T) {
 			}
 			acceptAndSell(t, disk, 900)
 			if rate > 0 {
-				var tables []string
-				for _, f := range disk.Files() {
-					if strings.HasPrefix(f, "box/store/") && strings.HasSuffix(f, ".sst") {
-						tables = append(tables, f)
-					}
-				}
-				big := slices.MaxFunc(tables, func(a, b string) int { return cmp.Compare(size(t, disk, a), size(t, disk, b)) })
+				big := largestTable(t, disk)
 				harm(t, disk, big, size(t, disk, big)*rate/10)
 			}
 			made, err = Assemble(ctx, Sources{Copy: beside}, options(disk), nil)
@@ -314,6 +316,68 @@ func TestRebuild_OtherCardsMark(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// TestRecover_OldMark: an older card is in the slot, with the mark that lies on it. The store is damaged, and knows that
+// this mark is old: the mark bounds no number.
+func TestRecover_OldMark(t *testing.T) {
+	for _, anew := range []bool{false, true} { // there has been a new card since, with a new mark
+		disk := carded(t)
+		older := disk.Copy()
+		if anew {
+			must(t, errors.Join(disk.Remove(markPath), disk.RemoveAll(card), makeParents(disk, card+"/x")))
+			_, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil)
+			must(t, err)
+			accept(t, disk)
+		}
+		s := live(t, disk)
+		for n := uint64(100); n < 110; n++ {
+			put(t, s, "a", n)
+		}
+		sound(t, s)
+		takeCard(t, older, disk)
+		writeFile(t, disk, markPath, readFile(t, older, markPath))
+		big := largestTable(t, disk)
+		harm(t, disk, big, size(t, disk, big)/3)
+		made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+		must(t, err)
+		if i := slices.IndexFunc(made.Owed.Series, func(n Next) bool { return n.Series == "a" }); !made.Owed.MarkLost ||
+			!made.Owed.Series[i].Open {
+			t.Errorf("a new mark since: %v; it asks %+v", anew, made.Owed)
+		}
+	}
+}
+
+// TestRecover_LaterMark: the mark is of a store that was made from this one, and no medium has that store's documents:
+// they are given up by name, and the box sells.
+func TestRecover_LaterMark(t *testing.T) {
+	disk := carded(t)
+	older := disk.Copy()
+	must(t, disk.RemoveAll("box/store"))
+	_, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	must(t, err)
+	accept(t, disk)
+	s := openStore(t, disk)
+	last := put(t, s, "a", 100).Number
+	sound(t, s)
+	must(t, disk.RemoveAll("box/store"))
+	for _, f := range older.Files() {
+		if strings.HasPrefix(f, "box/store/") {
+			must(t, makeParents(disk, f))
+			writeFile(t, disk, f, readFile(t, older, f))
+		}
+	}
+	if _, err := Open(options(disk)); !errors.Is(err, ErrMark) {
+		t.Errorf("the old store: %v", err)
+	}
+	_, err = Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	must(t, err)
+	accept(t, disk)
+	s = live(t, disk)
+	if e := put(t, s, "a", 101); e.Number <= last {
+		t.Errorf("number %d is given again", e.Number)
+	}
+	sound(t, s)
 }
 
 // TestBehind_ForkFullDisk: the printed command, typed again with a medium of another history, needs no room for a store

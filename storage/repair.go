@@ -173,7 +173,7 @@ func (r *assembly) run(ctx context.Context) error {
 		return err
 	}
 	if err = r.assemble(ctx); err == nil && r.fills {
-		err = r.gained()
+		err = r.gained(nil)
 	}
 	if err == nil && !r.gone {
 		err = r.record()
@@ -226,10 +226,13 @@ func (r *assembly) run(ctx context.Context) error {
 }
 
 // gained returns ErrSound unless the new store has a link, or a row of a record, that the old one lacks: mend may have
-// removed what a medium gave.
-func (r *assembly) gained() error {
+// removed what a medium gave. With only, nothing but the rows of these records counts.
+func (r *assembly) gained(only map[uint64]bool) error {
 	more := false
 	err := scan(r.db, []byte{tableJournal}, []byte{tablePart + 1}, func(key, value []byte) error {
+		if only != nil && (key[0] == tableJournal || !only[be.Uint64(key[1:])]) {
+			return nil
+		}
 		old, err := get(r.own.db, key)
 		more = more || err != nil || !bytes.Equal(old, value)
 		return onlyIf(more, errStop)
@@ -322,7 +325,8 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	}
 	row := j.restored
 	// In the last bytes of the log Pebble cannot tell damage from bytes that were never synced.
-	more = row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
+	kind := j.look(r.o.FS, r.o.MarkPath).Kind
+	more = row == nil && (kind == MarkAhead || kind == MarkLater)
 	r.unsure = more
 	note := func(w *Witness, from Sources, lacking bool) (err error) {
 		known := w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w)
@@ -610,10 +614,12 @@ func (a *assembly) accepted(now *holes) bool {
 		return slices.DeleteFunc(slices.Clone(h.rows), func(r lostRow) bool { return r.To == 0 })
 	}
 	return err == nil && maps.Equal(now.partial, before.partial) && slices.EqualFunc(links(now), links(before),
-		func(a, b lostRow) bool { return a.sequence == b.sequence && a.position == b.position && a.To == b.To })
+		func(a, b lostRow) bool { return a.sequence == b.sequence && a.position == b.position && a.To == b.To }) &&
+		(len(now.partial) == 0 || errors.Is(a.gained(now.partial), ErrSound)) // a record may lack less than before
 }
 
-// checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.
+// checkMark notes whether the mark of the store is lost, or known to be old: then it bounds nothing. An existing mark
+// must be of the store's family.
 func (a *assembly) checkMark() error {
 	switch a.row.MarkLost = errors.Is(a.noMark, errNoMark); {
 	case a.row.MarkLost:
@@ -624,7 +630,11 @@ func (a *assembly) checkMark() error {
 		return fmt.Errorf("%w: mark %s belongs to store %x, the restored data to store %x", cmp.Or(a.o.foreign(
 			maps.Keys(a.marked.Series)), ErrMark), a.o.MarkPath, a.marked.Store, a.id)
 	}
-	return nil
+	j, err := newMarkJudge(a.db)
+	m := j.look(a.o.FS, a.o.MarkPath)
+	same := j.row == (markRow{}) || lineOf(m.generation) == lineOf(j.row.Generation)
+	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // after a backup there may have been a new mark
+	return onlyIf(!errors.Is(err, ErrCorrupt), err)
 }
 
 // Incomplete lists the records that lack a part, a change or everything, after a repair or rebuild whose losses a

@@ -68,7 +68,7 @@ func TestAccepted(t *testing.T) {
 		for _, id := range c.partial {
 			now.partial[id] = true
 		}
-		if got := (&assembly{own: &folder{db: s.db}}).accepted(now); got != c.want {
+		if got := (&assembly{own: &folder{db: s.db}, db: s.db}).accepted(now); got != c.want {
 			t.Errorf("%s: accepted %v", name, got)
 		}
 		if got := (&assembly{own: &folder{}}).accepted(now); got != now.none() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -145,7 +146,16 @@ func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	case !slices.ContainsFunc(wanted, func(k []byte) bool { return string(k) == string(key) }):
 		return nil
 	}
-	if _, err := get(a.db, key); !errors.Is(err, ErrNotFound) {
+	_, err := get(a.db, key)
+	if err == nil && string(key) == string(keyMark) { // an overwritten row may reappear: the latest counts
+		var now markRow
+		was, bad := readJSON[markRow](a.db, key)
+		if cmp.Or(bad, json.Unmarshal(value, &now)) == nil && lineOf(now.Generation) == lineOf(was.Generation) &&
+			now.Generation > was.Generation {
+			err = ErrNotFound
+		}
+	}
+	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	return a.db.Set(key, value, pebble.NoSync)

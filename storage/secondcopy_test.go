@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -588,4 +589,55 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSecondCopy_Partial: what the store has of a record whose links are missing is on the second copy too.
+func TestSecondCopy_Partial(t *testing.T) {
+	disk := carded(t)
+	s := live(t, disk)
+	e := put(t, s, "a", 100)
+	_, err := s.Advance(ctx, code(100), fresh, Change{To: done, Parts: []Part{{"answer", form(code(100))}}})
+	must(t, err)
+	end, err := s.series("a")
+	must(t, errors.Join(err, s.db.Delete(journalKey(e.SequenceID, end.Position), pebble.NoSync)))
+	put(t, s, "a", 101)
+	must(t, errors.Join(s.Close(), disk.RemoveAll(card), makeParents(disk, card+"/x")))
+	_, err = Assemble(ctx, Sources{}, options(disk), nil)
+	must(t, err)
+	accept(t, disk)
+	s = live(t, disk)
+	parts, err := s.Parts(code(100))
+	if err != nil || len(parts) != 2 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	must(t, s.Close())
+	s = rebuilt(t, onlyCard(t, disk))
+	if again, err := s.Parts(code(100)); err != nil || len(again) != len(parts) {
+		t.Errorf("of %d parts the copy has %d: %v", len(parts), len(again), err)
+	}
+	must(t, s.Close())
+}
+
+// TestSecondCopy_FilledInPart: what a medium fills of a record that goes on lacking something is on the second copy too.
+func TestSecondCopy_FilledInPart(t *testing.T) {
+	disk := carded(t)
+	s := live(t, disk)
+	e := put(t, s, "a", 100)
+	backup(t, s, backupDir)
+	_, err := s.Advance(ctx, code(100), fresh, Change{To: done, Parts: []Part{{"answer", form(code(100))}}})
+	must(t, errors.Join(err, s.db.Delete(partKey(e.ID, "form"), pebble.NoSync),
+		s.db.Delete(partKey(e.ID, "answer"), pebble.NoSync), s.Close(), disk.RemoveAll(card), makeParents(disk, card+"/x")))
+	_, err = Assemble(ctx, Sources{}, options(disk), nil)
+	must(t, err)
+	accept(t, disk)
+	must(t, live(t, disk).Close())
+	_, err = Assemble(ctx, Sources{Backups: []string{backupDir}}, options(disk), nil)
+	must(t, err)
+	accept(t, disk)
+	must(t, live(t, disk).Close())
+	s = rebuilt(t, onlyCard(t, disk))
+	if _, err := s.Part(code(100), "form"); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close())
 }

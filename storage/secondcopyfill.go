@@ -141,11 +141,19 @@ func (f *filler) copyHoles() error {
 	}
 	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		var row lostRow
-		if err := json.Unmarshal(value, &row); err != nil || row.To == 0 && row.Partial == nil {
+		err := json.Unmarshal(value, &row)
+		if err != nil || row.To == 0 && row.Partial == nil {
 			return nil // copied with its link
 		}
 		set(f.b, key, value)
-		return nil
+		for _, p := range row.Partial { // their links may be missing
+			err = errors.Join(err, f.copyRow(entryKey(p.ID)), scan(f.r, partKey(p.ID, ""), partKey(p.ID+1, ""),
+				func(key, value []byte) error {
+					set(f.b, key, value)
+					return nil
+				}), f.full())
+		}
+		return err
 	})
 }
 
