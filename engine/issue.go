@@ -375,11 +375,12 @@ func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, 
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	if late := laterThanIssue(d); len(faults)+len(late) > 0 {
+	if misnamed := misnamedDocuments(d); len(faults)+len(misnamed) > 0 {
 		if computed != nil {
 			computed.Free()
 		}
-		return nil, refusal.Of(append(append(faults, late...), e.breaches(r, d, append(faults, late...))...))
+		faults = append(faults, misnamed...)
+		return nil, refusal.Of(append(faults, e.breaches(r, d, faults)...))
 	}
 	if computed.Computed.Summary[computed.Rule.Total] == 0 {
 		computed.Warnings = append(computed.Warnings, nothingToPay)

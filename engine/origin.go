@@ -492,22 +492,41 @@ func (o *origin) totals() dte.Value {
 
 // The checks below need data that layouts and rules lack: the day of issue, and another document's receptor.
 
-// laterThanIssue returns a fault for each related document that is dated after the day of issue.
-func laterThanIssue(d *draft) (faults []dte.Fault) {
+// misnamedDocuments returns a fault for each document that a request names wrongly: dated after the day of issue, twice
+// in documentoRelacionado, or in a line but not in documentoRelacionado (MF2 p.38).
+func misnamedDocuments(d *draft) (faults []dte.Fault) {
+	fault := func(list string, i int, name, code, message string) {
+		faults = append(faults, dte.Fault{Path: list + "[" + strconv.Itoa(i) + "]." + name, Code: code, Message: message})
+	}
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	check := func(list string, names ...string) {
 		for i := range d.facts.Get(list).Len() {
 			for _, name := range names {
 				if said := d.facts.Get(list).Index(i).Get(name).Text(); len(said) == len(today) && said > today {
-					faults = append(faults, dte.Fault{Path: list + "[" + strconv.Itoa(i) + "]." + name,
-						Code:    dte.FaultRange,
-						Message: "El documento no puede tener fecha posterior a la de hoy"})
+					fault(list, i, name, dte.FaultRange, "El documento no puede tener fecha posterior a la de hoy")
 				}
 			}
 		}
 	}
-	check("cuerpoDocumento", record.TypeOf(d.request.Document).NotLater...)
-	check("documentoRelacionado", "fechaEmision")
+	const related, number = "documentoRelacionado", "numeroDocumento"
+	check(rulestore.LinesName, record.TypeOf(d.request.Document).NotLater...)
+	check(related, "fechaEmision")
+	var numbers []string
+	for i, r := range d.facts.Get(related).Items() {
+		n := r.Get(number).Text()
+		if n != "" && slices.Contains(numbers, n) {
+			fault(related, i, number, dte.FaultDuplicate, "El documento está dos veces")
+		}
+		numbers = append(numbers, n)
+	}
+	if numbers == nil {
+		return faults
+	}
+	for i, line := range d.facts.Get(rulestore.LinesName).Items() {
+		if n := line.Get(number); n.Present() && !slices.Contains(numbers, n.Text()) {
+			fault(rulestore.LinesName, i, number, dte.FaultCondition, "No es ninguno de los documentos relacionados")
+		}
+	}
 	return faults
 }
 

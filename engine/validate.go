@@ -36,8 +36,8 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 		return refusal.Faults(err)
 	}
 	if !d.rule.CanAddUp(req.Unread) {
-		late := laterThanIssue(d)
-		return append(append(faults, late...), e.breaches(d.rule, d, late)...)
+		misnamed := misnamedDocuments(d)
+		return append(append(faults, misnamed...), e.breaches(d.rule, d, misnamed)...)
 	}
 	computed, err := e.amounts(ctx, d, faults)
 	if err == nil {

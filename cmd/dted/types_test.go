@@ -329,6 +329,12 @@ func TestType_Further(t *testing.T) {
 			if status != http.StatusBadRequest || !strings.Contains(said, `"documentoRelacionado[0].fechaEmision"`) {
 				t.Errorf("%s under a document of 2999: %d %s", k.Path, status, said)
 			}
+			// The number of a principal is written as MH wants it, however the till sends it.
+			status, said = b.ask(http.MethodPost, "/dte/"+k.Path, "", strings.Replace(sale, "{", `{"ventaTercero":`+
+				`{"nit":"0614-020280-102-8","nombre":"Cafetalera del Sur","codDomiciliado":1},`, 1))
+			if status != http.StatusCreated || !strings.Contains(said, `"nit":"06140202801028","nombre":"Cafetalera`) {
+				t.Errorf("%s for a principal: %d %s", k.Path, status, said)
+			}
 		}
 		status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "", sale)
 		if status != http.StatusCreated || !strings.Contains(said, `"estado":"PROCESSED"`) {

@@ -163,20 +163,20 @@ func TestExtra_OfItems(t *testing.T) {
 	f := *invoice.Form
 	invoice.Form, f.Members = &f, slices.Clone(f.Members)
 	sale := slices.IndexFunc(f.Members, func(m bundle.Member) bool { return m.Use == "sale" })
-	f.Members[sale].Extra = []bundle.Member{{Name: "numeroDocumento", Required: true, About: "Of the item."}}
+	f.Members[sale].Extra = []bundle.Member{{Name: "lote", Required: true, About: "Of the item."}}
 	body, err := dte.Parse([]byte(`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,` +
-		`"numeroDocumento":"F-7"},{"descripcion":"b","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`))
+		`"lote":"F-7"},{"descripcion":"b","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := New(&invoice).Fill(body, nil)
-	if got := d.Facts.Get("cuerpoDocumento").Index(0).Get("numeroDocumento").Text(); got != "F-7" {
+	if got := d.Facts.Get("cuerpoDocumento").Index(0).Get("lote").Text(); got != "F-7" {
 		t.Errorf("the first item has %q", got)
 	}
-	if len(d.Faults) != 1 || d.Faults[0].Path != "items[1].numeroDocumento" || d.Faults[0].Code != dte.FaultRequired {
+	if len(d.Faults) != 1 || d.Faults[0].Path != "items[1].lote" || d.Faults[0].Code != dte.FaultRequired {
 		t.Errorf("the second item: %v", d.Faults)
 	}
-	if _, ok := Documents[invoice.Document].Fill(body, nil).factOf("items[0].numeroDocumento"); ok {
+	if _, ok := Documents[invoice.Document].Fill(body, nil).factOf("items[0].lote"); ok {
 		t.Error("another form has it too")
 	}
 	base, err := os.ReadFile("../openapi.json")
@@ -191,7 +191,7 @@ func TestExtra_OfItems(t *testing.T) {
 	request := follow(t, doc, doc.Get("paths").Get("/dte/"+invoice.Path).Get("post").Get("requestBody").Get("content").
 		Get("application/json").Get("schema"))
 	item := follow(t, doc, request.Get("properties").Get("items").Get("items"))
-	if due := itemsOf(item.Get("required")); !slices.Contains(due, "numeroDocumento") ||
+	if due := itemsOf(item.Get("required")); !slices.Contains(due, "lote") ||
 		!slices.Contains(due, "precioUnitario") || !item.Get("properties").Get("tipoImpuesto").Exists() {
 		t.Errorf("the contract's item: %s", item.Append(nil))
 	}

@@ -62,10 +62,13 @@ func remitted(d *Document) *Refusal {
 	return d.expect("montoTotalOperacion", add(sum.number("subTotal"), d.levied()))
 }
 
-// under checks what gave rise to a 04 or an 11: documents of one of some types, one of them on each item (NV2 Anexo IV
-// nos. 14-17; MF2 pp.37-38).
+// preceded checks the remission notes or liquidations that gave rise to a sale.
+func preceded(d *Document) *Refusal { return d.under("04", "08", "09") }
+
+// under checks what gave rise to a 01, 03, 04 or 11: documents of one of some types, one of them on each item (NV2
+// Anexo IV nos. 14-17; MF2 pp.37-38).
 func (d *Document) under(types ...string) *Refusal {
-	if d.Previous { // fe-nr-v3 lists its types
+	if d.Previous { // fe-fc-v1, fe-ccf-v3 and fe-nr-v3 list their types
 		return nil
 	}
 	var numbers []string

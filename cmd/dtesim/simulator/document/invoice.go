@@ -7,7 +7,7 @@ import (
 )
 
 // invoice checks a 01: prices include VAT, and totalIva only shows it.
-var invoice = []func(*Document) *Refusal{identified, withoutVAT, totals, taxed, included, invoiced, sized}
+var invoice = []func(*Document) *Refusal{preceded, identified, withoutVAT, totals, taxed, included, invoiced, sized}
 
 // identification is the amount of an operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b,
 // DGII notice of 2024-09-05). The schema of FE v2 has no threshold.

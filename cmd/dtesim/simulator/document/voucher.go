@@ -3,7 +3,7 @@ package document
 import "slices"
 
 // voucher checks a 03: prices exclude VAT, and the summary adds it.
-var voucher = []func(*Document) *Refusal{checkReceiver, totals, taxed, charged, vouched, sized}
+var voucher = []func(*Document) *Refusal{preceded, checkReceiver, totals, taxed, charged, vouched, sized}
 
 // checkReceiver checks that the receiver is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; the
 // code of this refusal was not published).
