@@ -342,7 +342,7 @@ func (c *Contingency) entryOf(code string) (storage.Entry, error) {
 	return c.branch.Store.Get(storage.Code(id))
 }
 
-// periodOf returns the period with a code; nil if the store has lost it: then the times of its documents must do.
+// periodOf returns the period with a code; nil if the store has lost it: then the times of its documents count.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	entry, err := c.entryOf(code)
 	var p *Period

@@ -167,10 +167,10 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 	return f
 }
 
-// givesOtherwise refuses a form's member if only the till or the box may set its value. A default must be under the
-// member's own name, and must not be a number, a price or an identity. The default of an integer, or of a value that
-// only facts may give (schema.Factual), must be a code of its catalogue. The default of condicionOperacion must be 1,
-// immediate payment.
+// givesOtherwise refuses a member by which a form would set what only the till or the box may set. A default must be
+// under the member's own name, and must not be a number, a price or an identity. The default of an integer, or of a
+// value that only facts may give (schema.Factual), must be a code of its catalogue. The default of condicionOperacion
+// must be 1, immediate payment.
 func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")

@@ -76,7 +76,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken sends a request every 100 ms until the branch accepts the token. It sends at most the number most.
+// AwaitToken sends a request every 100 ms until the branch accepts the token. most is the largest number of requests.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage

@@ -123,8 +123,7 @@ func unfit(err error) error {
 		Err: err}
 }
 
-// Admit calls Check before a new document. The first document waits a moment for MH's time, and for the
-// chain's store.
+// Admit calls Check before a new document. The first document waits a moment for MH's time and the chain's store.
 func (g *Gate) Admit() error {
 	g.clock.AwaitFirst()
 	if g.Fence != nil {

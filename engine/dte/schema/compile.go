@@ -56,7 +56,7 @@ type from struct {
 	words  int       // index of a summary output; -1: not set
 	value  dte.Value // constant; absent: not set
 	form   string    // form of the fact's text; "": unchanged
-	when   []step    // path of a fact: the form applies only to documents in which the fact equals is; nil: to all
+	when   []step    // path of a fact: the form applies only if the fact equals the field is; nil: always
 	is     string
 }
 
