@@ -236,6 +236,14 @@ func TestManage_Chaos(t *testing.T) {
 	if b.manage("POST", "/chaos", `{"silence":false,"reject":0}`, nil); b.sim.Hostilities() != want {
 		t.Errorf("merged: %+v", b.sim.Hostilities())
 	}
+	want.LaxOrigins = false // strict_origins is the opposite of lax_origins
+	if b.manage("POST", "/chaos", `{"strict_origins":true}`, &c); c != want || b.sim.Hostilities() != want {
+		t.Errorf("strict origins: %+v", b.sim.Hostilities())
+	}
+	want.LaxOrigins = true
+	if b.manage("POST", "/chaos", `{"strict_origins":false}`, &c); c != want || b.sim.Hostilities() != want {
+		t.Errorf("no strict origins: %+v", b.sim.Hostilities())
+	}
 	for _, bad := range []string{`{"reject":1,"lost_answer":1}`, `{"reject":-1}`, `{"reject":"1"}`, `{"outage":1}`,
 		`[]`, ``, `{"reject":1}{}`} {
 		if status := b.manage("POST", "/chaos", bad, nil); status != http.StatusBadRequest {

@@ -62,6 +62,8 @@ type Chaos struct {
 
 	// LaxOrigins lets a note name an invoice. MH refuses such a note (ME, MF2); the product's API admits it.
 	LaxOrigins bool `json:"lax_origins"`
+	// StrictOrigins, if not nil, sets LaxOrigins to its opposite; Alter then sets it to nil.
+	StrictOrigins *bool `json:"strict_origins,omitempty"`
 	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as
 	// integrators report. MF2 pp.9-17 requires the document's own date.
 	LaxDates bool `json:"lax_dates"`
@@ -146,6 +148,9 @@ func (s *Hostility) Alter(change func(*Chaos) error) error {
 	if err := change(&c); err != nil {
 		s.mu.Unlock()
 		return err
+	}
+	if c.StrictOrigins != nil {
+		c.LaxOrigins, c.StrictOrigins = !*c.StrictOrigins, nil
 	}
 	if err := c.Check(); err != nil {
 		s.mu.Unlock()
