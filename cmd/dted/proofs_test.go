@@ -38,7 +38,8 @@ func TestProofs(t *testing.T) {
 		}
 	}
 	// each row of these tables names its proof
-	for _, section := range []string{"## Media", "## After a failed sync", "## What an attacker can do"} {
+	for _, section := range []string{"## What is promised, and what proves it", "## Media", "## After a failed sync",
+		"## What an attacker can do"} {
 		_, table, found := strings.Cut(string(text), "\n"+section+"\n")
 		table, _, _ = strings.Cut(table, "\n## ")
 		rows := 0
