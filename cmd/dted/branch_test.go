@@ -23,6 +23,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/sign"
+	"dtegate/gateway/apitest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -75,6 +76,7 @@ type branch struct {
 	// measured is set for an appliance whose memory or speed is measured: it collects its garbage as installed. The
 	// others follow GOGC, which make test sets: that saves a third of their processor time.
 	measured bool
+	own      *apitest.Contract // what ask is compared with, see keeps
 
 	mu  sync.Mutex
 	cmd *exec.Cmd

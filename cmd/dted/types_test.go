@@ -20,6 +20,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/gateway/apitest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -152,6 +153,7 @@ func TestType_Invented(t *testing.T) {
 	says("/openapi.json", http.StatusOK, `"/dte/prenda":{"post":{"operationId":"emitirPrenda"`, `"ClienteDePrenda"`,
 		"Rosa Pineda")
 	says("/docs?lang=en", http.StatusOK, "Pawn ticket (77)")
+	end := b.keeps()
 	sold := issues("loan-1", http.StatusCreated, `"estado":"PROCESSED"`)
 	if again := issues("loan-1", http.StatusCreated, sold.Code); again.Code != sold.Code {
 		t.Errorf("a retry made %s of %s", again.Code, sold.Code)
@@ -189,6 +191,8 @@ func TestType_Invented(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
 		t.Errorf("%d %s", status, said)
 	}
+
+	end()
 
 	// A permission can be taken away alone.
 	o.refused("token grant 11 boleta", "not one of", "FACTURA_CONSUMIDOR_FINAL")
@@ -318,6 +322,7 @@ func TestType_Further(t *testing.T) {
 	}
 	o.does("token grant 11 " + strings.Join(granted, " "))
 	b.start()
+	end := b.keeps()
 	for _, k := range further {
 		var sale string
 		for _, example := range k.Form.Examples {
@@ -358,7 +363,12 @@ func TestType_Further(t *testing.T) {
 		if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
 			t.Errorf("%s is not invalidated: %d %s", k.Path, status, said)
 		}
+		b.ask(http.MethodGet, "/dte/documentos?tipo="+k.Document, "", "")
+		if status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "", sale, "Prefer", "validate"); status != http.StatusOK {
+			t.Errorf("%s is not valid: %d %s", k.Path, status, said)
+		}
 	}
+	end()
 	// dtectl certify sends as many of each as MH wants before it authorises an issuer.
 	var numbers, rows []string
 	for _, k := range further {
@@ -416,8 +426,9 @@ const invalidated = `{"tipoAnulacion":2,"motivo":"Error en el documento",` +
 	`"responsable":{"nombre":"Eva Ruiz","tipoDocumento":"13","numDocumento":"012345678"},` +
 	`"solicita":{"nombre":"Rosa Pineda","tipoDocumento":"13","numDocumento":"012345678"}}`
 
-// ask sends a till's request for a type that the test's contract does not know.
-func (b *branch) ask(method, path, key, body string) (int, string) {
+// ask sends a till's request for a type that the test's contract does not know. After keeps the exchange is compared
+// with the branch's own contract.
+func (b *branch) ask(method, path, key, body string, header ...string) (int, string) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, "http://"+b.api+path, strings.NewReader(body))
 	if err != nil {
@@ -428,9 +439,34 @@ func (b *branch) ask(method, path, key, body string) (int, string) {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	status, said, err := do(http.DefaultClient, req)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	c := *http.DefaultClient
+	if b.own != nil {
+		c.Transport = b.own.Transport(http.DefaultTransport)
+	}
+	status, said, err := do(&c, req)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return status, string(said)
+}
+
+// keeps compares what ask sends and gets with the contract that the branch serves now, until the returned function.
+func (b *branch) keeps() (end func()) {
+	b.t.Helper()
+	_, text := b.ask(http.MethodGet, "/openapi.json", "", "")
+	own, err := apitest.Parse([]byte(text))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.own = own
+	return func() {
+		b.t.Helper()
+		b.own = nil
+		for _, fault := range own.Faults() {
+			b.t.Error("the branch breaks its own contract: " + fault)
+		}
+	}
 }

@@ -30,6 +30,7 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		c.made[m.Name] = string(m.Value.Append(nil))
 	}
 	var paths []dte.Member
+	var correctable []dte.Value // requests of the types whose documents may be corrected
 	for _, path := range doc.Get("paths").Members() {
 		for _, o := range path.Value.Members() {
 			c.operations = append(c.operations, o.Value.Get("operationId").Text())
@@ -39,6 +40,9 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		if t.Form != nil {
 			paths = append(paths, dte.Member{Name: "/dte/" + t.Path, Value: dte.Obj(dte.Member{Name: "post",
 				Value: c.operation(t)})})
+			if t.Effect == bundle.Nothing {
+				correctable = append(correctable, schemaRef("Solicitud"+t.Document))
+			}
 		}
 	}
 	var names []string
@@ -46,10 +50,34 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		names = append(names, t.Name)
 	}
 	schemas = schemas.With("Tipo", schemas.Get("Tipo").With("enum", texts(names)))
+	if len(correctable) > 0 {
+		schemas = schemas.With("SolicitudCorreccion", schemas.Get("SolicitudCorreccion").With("anyOf",
+			dte.Arr(correctable...)))
+	}
+	if slices.ContainsFunc(known, singular) { // then cuerpoDocumento is a list or an object
+		for _, within := range []string{"Documento", "RespuestaValidacion.properties.data"} {
+			schemas = replaced(schemas, dte.Obj(), strings.Split(within+".properties.cuerpoDocumento", ".")...)
+		}
+	}
 	doc = doc.With("paths", dte.Obj(append(paths, doc.Get("paths").Members()...)...)).
 		With("components", components.With("schemas", dte.Obj(append(c.schemas, schemas.Members()...)...)))
 	members := slices.DeleteFunc(slices.Clone(doc.Members()), func(m dte.Member) bool { return m.Name == groupsOf })
 	return dte.Obj(members...).Append(nil), nil
+}
+
+// singular reports whether a type's documents have one object in the place of the list of lines.
+func singular(t *bundle.Type) bool {
+	return t.Form != nil && slices.ContainsFunc(t.Form.Members, func(m bundle.Member) bool {
+		return strings.HasPrefix(m.To, bundle.ToLine)
+	})
+}
+
+// replaced returns v with another value in the place that path names.
+func replaced(v, by dte.Value, path ...string) dte.Value {
+	if len(path) == 0 {
+		return by
+	}
+	return v.With(path[0], replaced(v.Get(path[0]), by, path[1:]...))
 }
 
 const groupsOf = "x-groups"

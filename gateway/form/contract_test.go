@@ -2,6 +2,7 @@ package form
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,5 +195,37 @@ func TestExtra_OfItems(t *testing.T) {
 	if due := itemsOf(item.Get("required")); !slices.Contains(due, "lote") ||
 		!slices.Contains(due, "precioUnitario") || !item.Get("properties").Get("tipoImpuesto").Exists() {
 		t.Errorf("the contract's item: %s", item.Append(nil))
+	}
+}
+
+// TestContract_OneType: whatever type a branch issues, alone or with another, every reference of its contract resolves,
+// and what has a type's number takes any.
+func TestContract_OneType(t *testing.T) {
+	base, err := os.ReadFile("../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := plugins.Types()
+	for i, one := range all {
+		for _, issued := range [][]*bundle.Type{nil, {one}, {one, all[(i+1)%len(all)]}} {
+			text, err := Contract(base, issued, all, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := dte.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`"\$ref":"[^"]+"`).FindAll(text, -1) {
+				ref, err := dte.Parse([]byte("{" + string(m) + "}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				follow(t, doc, ref)
+			}
+			for _, m := range regexp.MustCompile(`"pattern":"([^"]*0[13][^"]*)"`).FindAllSubmatch(text, -1) {
+				t.Errorf("a pattern names types: %s", m[1])
+			}
+		}
 	}
 }
