@@ -113,7 +113,8 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 }
 
 // readEnrolments adopts what nextEnrolled returns, without the points of sale that compare removes, and reports whether
-// the chain's store answered. It compares the removed points again at each look.
+// the chain's store answered. It compares the removed points again at each look. A box that was never enrolled adopts
+// nothing while its store lacks numbers at any of its points of sale.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, after, answered, fault := a.nextEnrolled(ctx)
@@ -130,7 +131,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	case lacking == nil && answered:
 		next.Behind = ""
 	}
-	if lacking != nil && before.Own == 0 && len(next.Points) == 0 { // the box ships nothing under this epoch
+	if lacking != nil && before.Own == 0 { // what it sold and shipped now would part its history from what it lacks
 		behind := next.Behind
 		next = before
 		next.Behind = behind

@@ -698,9 +698,36 @@ func TestAgent_LastUnreadable(t *testing.T) {
 	}
 	w.pass(2 * time.Hour)
 	broken = true
-	w.pass(2 * time.Hour)
-	if got := w.status().Last; len(got) != 1 {
-		t.Errorf("%v", got)
+	for range 2 { // also if it starts so
+		w.pass(2 * time.Hour)
+		if s := w.status(); len(s.Last) != 1 || w.now.Sub(s.At) > time.Hour {
+			t.Errorf("%v at %v", s.Last, s.At)
+		}
+		if w.agent, err = fleet.New(*o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAgent_BehindAtFirst: a box that was never enrolled numbers nothing before its store lacks nothing at each of its
+// points of sale: what it sold meanwhile could not be joined with what it lacks. Recovered, it numbers at all.
+func TestAgent_BehindAtFirst(t *testing.T) {
+	const series = "00/01/M001/P001/2026"
+	other := fleetproto.Point{Establishment: "M001", Point: "P002"}
+	w := newWorld(t)
+	dead := signer("dead", 4)
+	w.enrol(1, dead, director)
+	w.reported(dead, 1, map[string]uint64{series: 20})
+	w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Points = append(e.Points, other) })
+	w.start()
+	w.pass(time.Hour)
+	if s := w.agent.Fence().Standing(); s.Epoch != 0 || s.Numbers(other) || !strings.Contains(s.Behind, "of "+series) {
+		t.Errorf("%+v", s)
+	}
+	w.numbered = map[string]uint64{series: 20}
+	w.pass(time.Hour)
+	if s := w.agent.Fence().Standing(); s.Epoch != 2 || !s.Numbers(points[0]) || !s.Numbers(other) || s.Behind != "" {
+		t.Errorf("recovered: %+v", s)
 	}
 }
 

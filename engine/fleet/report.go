@@ -150,21 +150,20 @@ func (a *Agent) recall(ctx context.Context) error {
 		a.recalled = true
 		return nil
 	}
-	own, image := last.Key == fleetproto.EncodeKey(a.public()), error(nil)
+	own, image, unread := last.Key == fleetproto.EncodeKey(a.public()), error(nil), error(nil)
 	if own {
-		numbers, err := a.o.Last()
-		if err != nil {
-			return err
-		}
-		for _, p := range a.o.Points {
-			image = cmp.Or(image, a.lacks(numbers, last.Last, &a.state.Enrolled, p))
+		a.mu.Lock()
+		a.reported = highest(a.reported, last.Last) // also if the store cannot be read, for the next box
+		a.mu.Unlock()
+		var numbers map[string]uint64
+		if numbers, unread = a.o.Last(); unread == nil {
+			for _, p := range a.o.Points {
+				image = cmp.Or(image, a.lacks(numbers, last.Last, &a.state.Enrolled, p))
+			}
 		}
 		if image != nil {
 			a.fence.Close()
 		}
-		a.mu.Lock()
-		a.reported = highest(a.reported, last.Last)
-		a.mu.Unlock()
 	}
 	act := a.state.Act
 	if last.Acts > act {
@@ -177,7 +176,7 @@ func (a *Agent) recall(ctx context.Context) error {
 			s.Sequence = max(s.Sequence, last.Sequence)
 		}
 	})
-	a.recalled = err == nil && image == nil
+	a.recalled = cmp.Or(err, image, unread) == nil
 	return cmp.Or(err, image)
 }
 

@@ -256,6 +256,7 @@ func TestDoctor_Fleet(t *testing.T) {
 	two := []fleetproto.Point{{Establishment: "M001", Point: "P001"}, {Establishment: "M001", Point: "P002"}}
 	for name, c := range map[string]struct {
 		points []fleetproto.Point // of the enrolment; nil: there is none
+		began  []fleetproto.Point // of the enrolment as the box first read it; nil: the same
 		other  bool               // another box is enrolled after it
 		given  uint64             // the last number that an earlier box reported
 		away   bool               // the store
@@ -267,6 +268,8 @@ func TestDoctor_Fleet(t *testing.T) {
 		"a point missing": {points: two[:1],
 			want: "fail fleet: branch centro, epoch 2: the enrolment does not name M001P002 | enrol this box again"},
 		"store behind": {points: two, given: 9,
+			want: "fail fleet: branch centro of group norte: this store lacks numbers | see Store behind"},
+		"store behind at one": {points: two, began: two[1:], given: 9,
 			want: "fail fleet: branch centro, epoch 2: nothing is numbered at M001P001 | see Store behind"},
 		"store away": {points: two, away: true, want: "warn fleet: | see whether the store runs"},
 	} {
@@ -288,6 +291,9 @@ func TestDoctor_Fleet(t *testing.T) {
 				enrol(1, other, two)
 				enrol(2, box, c.points)
 			}
+			if c.began != nil {
+				enrol(2, box, c.began)
+			}
 			if c.other {
 				enrol(3, other, two)
 			}
@@ -308,12 +314,19 @@ func TestDoctor_Fleet(t *testing.T) {
 				})})
 			b.Must(err)
 			in := &config.Inputs{Store: chain, Directors: []fleetproto.Key{fleetproto.Public(director)}}
-			agent, err := fleet.New(fleet.Options{Store: store, Chain: b.Config.Chain(), Branch: "centro", Group: "norte",
-				Director: in.Directors, Box: box, Points: b.Config.ChainPoints(), Rules: &fleettest.Gate{Ambiente: "00"},
-				State: config.Keeper(b.Config.Fleet.State), Last: fleettest.NoNumbers, Logger: slog.New(slog.DiscardHandler),
-				Now: time.Now})
-			b.Must(err)
-			agent.Step(t.Context())
+			start := func() {
+				agent, err := fleet.New(fleet.Options{Store: store, Chain: b.Config.Chain(), Branch: "centro", Group: "norte",
+					Director: in.Directors, Box: box, Points: b.Config.ChainPoints(), Rules: &fleettest.Gate{Ambiente: "00"},
+					State: config.Keeper(b.Config.Fleet.State), Last: fleettest.NoNumbers,
+					Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+				b.Must(err)
+				agent.Step(t.Context())
+			}
+			start()
+			if c.began != nil {
+				enrol(2, box, c.points)
+				start()
+			}
 			away = c.away
 			d := &doctor{cfg: b.Config, now: time.Now}
 			if d.fleet(context.Background(), in); len(d.findings) == 0 || !is(d.findings[0], c.want) {

@@ -467,6 +467,39 @@ func TestRekey(t *testing.T) {
 	}
 }
 
+// TestStatus_ImageBeforeEnrolment: an image of the enrolled box from before its enrolment reports as a box that waits: the
+// centre shows what it says last. An earlier report of that kind does not replace a status that the store has lost.
+func TestStatus_ImageBeforeEnrolment(t *testing.T) {
+	w := newWorld(t, "centro")
+	b := w.box("centro")
+	waits := func() {
+		data, err := w.chain.Identity.Seal(&b.status, b.signer)
+		w.must(err)
+		w.store.Put(fleetproto.StatusKey("centro", 0), data)
+	}
+	b.status.Sequence = 50
+	b.report()
+	w.survey()
+	w.now = w.now.Add(5 * time.Minute)
+	b.status.Epoch, b.status.Sequence, b.status.At, b.status.Ready = 0, 3, w.now, false
+	b.status.NotReady = []string{"this store lacks numbers"}
+	waits()
+	for range 2 {
+		if got := w.codes("centro"); !slices.Equal(got, []string{"closed"}) {
+			t.Errorf("%q: %s", got, w.text())
+		}
+	}
+	b.status.At = w.now.Add(-time.Hour)
+	waits()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Errorf("an earlier report counts: %q", got)
+	}
+	w.store.Lose(fleetproto.StatusKey("centro", 1))
+	if got := w.codes("centro"); !slices.Contains(got, "older") {
+		t.Errorf("its status was lost: %q", got)
+	}
+}
+
 // TestEnrol_Again: a box that has another point of sale is enrolled again in its place, and no epoch that a status
 // shows is given twice.
 func TestEnrol_Again(t *testing.T) {

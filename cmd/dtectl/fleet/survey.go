@@ -302,8 +302,9 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 		if b.Former == 0 {
 			b.Stranger = waiting.status
 		}
-	} else if waiting.status != nil && b.Seen.IsZero() { // the box wrote this before it was enrolled
-		b.Status, b.Seen = waiting.status, earlier(w.waiting.Modified, waiting.status)
+	} else if early := waiting.status; early != nil && (b.Seen.IsZero() || b.Status != nil &&
+		early.At.After(b.Status.At)) { // the box wrote this before it was enrolled, or is an image of then
+		b.Status, b.Seen = early, earlier(w.waiting.Modified, early)
 	}
 	// the replaced box may still run
 	if w.former.Modified.After(b.Enrolment.At) && w.own.Modified.Sub(w.former.Modified) < lostAfter {
@@ -360,7 +361,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 			}
 		case m.Epoch < epoch:
 			m.Epoch, m.Sequence, m.At, m.Twice = epoch, sequence, at, false
-		case sequence == 0 && !b.has("forged") && m.Sequence > 0:
+		case sequence == 0 && !b.has("forged") && m.Sequence > 0 && (b.Status == nil || !b.Status.At.After(m.At)):
 			older = fmt.Sprintf("the store has lost its status: number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
 			older = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)

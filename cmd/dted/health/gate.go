@@ -226,8 +226,8 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	switch {
 	case s.Cloned:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry, English: "Another copy of this " +
-			"box runs, or this is an old image of it: nothing is numbered here until it is recovered and has another " +
-			"key",
+			"box runs, or this is an old image of it, or its store was recovered too low: nothing is numbered here " +
+			"until it is recovered and has another key",
 			Message: "Hay otra copia de este equipo, o este es una imagen vieja: no emite documentos; avise a soporte"}
 	case s.Replaced && s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
