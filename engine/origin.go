@@ -496,7 +496,7 @@ func (o *origin) totals() dte.Value {
 // in documentoRelacionado, or in a line but not in documentoRelacionado (MF2 p.38).
 func misnamedDocuments(d *draft) (faults []dte.Fault) {
 	fault := func(list string, i int, name, code, message string) {
-		faults = append(faults, dte.Fault{Path: list + "[" + strconv.Itoa(i) + "]." + name, Code: code, Message: message})
+		faults = append(faults, dte.Fault{Path: fmt.Sprintf("%s[%d].%s", list, i, name), Code: code, Message: message})
 	}
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	check := func(list string, names ...string) {

@@ -109,7 +109,7 @@ func (l *letterhead) reckoning(summary [][]string) {
 			c.Need(48)
 			c.Y += 32
 			c.Fill(c.Left, c.Y, bookSummary, 0.7, sheet.Black)
-			c.Text(c.Left, c.Y+10, l.fonts.Clean(cells[0]), bookBody)
+			c.Text(c.Left, c.Y+10, l.printer.fonts.Clean(cells[0]), bookBody)
 			return
 		}
 		c.Need(line)
@@ -118,14 +118,14 @@ func (l *letterhead) reckoning(summary [][]string) {
 			st = bookStrong
 		}
 		for k, t := range cells {
-			t = l.fonts.Clean(t)
+			t = l.printer.fonts.Clean(t)
 			if k == 0 {
-				c.Text(c.Left, c.Y+bookBody.Size, l.fonts.Ellipsis(t, bookSummary, st), st)
+				c.Text(c.Left, c.Y+bookBody.Size, l.printer.fonts.Ellipsis(t, bookSummary, st), st)
 				continue
 			}
 			t = Printed(t, 0)
 			right := c.Left + bookSummary + float64(k)*bookAmount
-			c.Text(right-l.fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
+			c.Text(right-l.printer.fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
 		}
 		c.Y += line
 	}
@@ -144,7 +144,7 @@ const (
 
 // grid is a table with its columns measured.
 type grid struct {
-	*sheet.Fonts
+	fonts  *sheet.Fonts
 	table  Table
 	st     sheet.Style
 	widths []float64
@@ -153,7 +153,7 @@ type grid struct {
 // measure gives each column the width of its contents, within limits, and the flexible column the rest. If the total is
 // too small, measure narrows each column towards its longest word, and then all columns in proportion.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
-	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
+	g := &grid{l.printer.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))
 	flex, want, used, slack := -1, float64(flexMin), 0.0, 0.0
 	head := g.headStyle()
@@ -161,21 +161,21 @@ func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 		if c.Flex {
 			flex = i
 			for _, r := range t.Rows {
-				want = max(want, min(flexPart*total, g.Width(r.Cells[i], st.Size, false)+2*cellPad))
+				want = max(want, min(flexPart*total, g.fonts.Width(r.Cells[i], st.Size, false)+2*cellPad))
 			}
 			continue
 		}
 		for w := range strings.FieldsSeq(c.Head) {
-			least[i] = max(least[i], g.Width(w, head.Size, true))
+			least[i] = max(least[i], g.fonts.Width(w, head.Size, true))
 		}
-		natural, most := g.Width(c.Head, head.Size, true), float64(textMax)
+		natural, most := g.fonts.Width(c.Head, head.Size, true), float64(textMax)
 		if c.Numeric { // the heading of a numeric column is always wrapped
 			natural, most = least[i], numberMax
 		}
 		for _, r := range t.Rows {
-			natural = max(natural, min(most, g.Width(r.Cells[i], st.Size, false)))
+			natural = max(natural, min(most, g.fonts.Width(r.Cells[i], st.Size, false)))
 			for w := range strings.FieldsSeq(r.Cells[i]) {
-				least[i] = max(least[i], min(most, g.Width(w, st.Size, false)))
+				least[i] = max(least[i], min(most, g.fonts.Width(w, st.Size, false)))
 			}
 		}
 		g.widths[i], least[i] = natural+2*cellPad+cellSlack, least[i]+2*cellPad+cellSlack
@@ -213,7 +213,7 @@ func (g *grid) header(ground *sheet.RGB) []sheet.Line {
 	}
 	var cells [][]sheet.Line
 	for i, c := range g.table.Cols {
-		cells = append(cells, g.Para(c.Head, g.widths[i]-2*cellPad, c.align(), st))
+		cells = append(cells, g.fonts.Para(c.Head, g.widths[i]-2*cellPad, c.align(), st))
 	}
 	out := g.merge(cells, 2.5)
 	for i := range out {
@@ -229,14 +229,14 @@ func (g *grid) row(r Row) []sheet.Line {
 		w := g.widths[i] - 2*cellPad
 		st := g.st
 		if c.Numeric {
-			if n := g.Width(r.Cells[i], st.Size, st.Bold); n > w {
+			if n := g.fonts.Width(r.Cells[i], st.Size, st.Bold); n > w {
 				st.Size = max(sizeMin, st.Size*w/n*0.999)
 			}
 		}
-		cell := g.Para(r.Cells[i], w, c.align(), st)
+		cell := g.fonts.Para(r.Cells[i], w, c.align(), st)
 		if c.Flex {
 			for _, n := range r.Notes {
-				cell = append(cell, g.Para(n, w, 0, sheet.Plain(g.st.Size-1.1, sheet.Grey))...)
+				cell = append(cell, g.fonts.Para(n, w, 0, sheet.Plain(g.st.Size-1.1, sheet.Grey))...)
 			}
 		}
 		cells = append(cells, cell)

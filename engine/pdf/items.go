@@ -61,7 +61,7 @@ var (
 
 func count(b *builder, v dte.Value) string     { return b.number(v, 0) }
 func money(b *builder, v dte.Value) string     { return b.number(v, 2) }
-func plainText(b *builder, v dte.Value) string { return b.Clean(v.Text()) }
+func plainText(b *builder, v dte.Value) string { return b.fonts.Clean(v.Text()) }
 func dated(b *builder, v dte.Value) string     { return b.date(v.Text()) }
 func listed(catalogue string) func(*builder, dte.Value) string {
 	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
@@ -69,7 +69,7 @@ func listed(catalogue string) func(*builder, dte.Value) string {
 
 func (b *builder) number(v dte.Value, decimals int) string {
 	if v.Kind() != dte.KindNumber {
-		return b.Clean(v.Text())
+		return b.fonts.Clean(v.Text())
 	}
 	return Printed(v.Text(), decimals)
 }
@@ -79,7 +79,7 @@ func (b *builder) number(v dte.Value, decimals int) string {
 func (b *builder) columns() []spec {
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {
-		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText, own: true}
+		s := spec{head: b.fonts.Clean(c.Head), names: c.Paths, as: plainText, own: true}
 		switch {
 		case c.Catalogue != "":
 			s.as = listed(c.Catalogue)
@@ -257,7 +257,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 
 // label returns the label of a member, or words made of its name: totalOtrosCargos becomes "Total otros cargos".
 func (b *builder) label(name string) string {
-	if l := cmp.Or(b.Clean(b.own.Labels[name]), labels[name]); l != "" {
+	if l := cmp.Or(b.fonts.Clean(b.own.Labels[name]), labels[name]); l != "" {
 		return l
 	}
 	var out strings.Builder
@@ -272,5 +272,5 @@ func (b *builder) label(name string) string {
 			out.WriteRune(r)
 		}
 	}
-	return b.Clean(out.String())
+	return b.fonts.Clean(out.String())
 }

@@ -52,9 +52,9 @@ func (p *Printer) letter(v *View) []*sheet.Page {
 
 // letterhead draws the elements that only the letter layout has.
 type letterhead struct {
-	*Printer
-	v *View
-	c *sheet.Canvas
+	printer *Printer
+	v       *View
+	c       *sheet.Canvas
 }
 
 func (l *letterhead) first() {
@@ -62,8 +62,8 @@ func (l *letterhead) first() {
 	right := c.Left + c.Width
 	c.Y = margin
 	x := c.Left
-	if l.logo != nil {
-		w, h := l.logo.Fit(130, 52)
+	if l.printer.logo != nil {
+		w, h := l.printer.logo.Fit(130, 52)
 		c.Add(sheet.Op{Kind: sheet.OpLogo, X: x, Y: c.Y, W: w, H: h})
 		x += w + 12
 	}
@@ -72,11 +72,11 @@ func (l *letterhead) first() {
 	name := l.brand(right - titleW - gutter - x)
 	c.Strip(name, x, c.Y, 0)
 	least := 34.0
-	if l.logo != nil {
+	if l.printer.logo != nil {
 		least = 56
 	}
 	c.Y += max(least, sheet.Height(title), sheet.Height(name)) + 4
-	c.Fill(c.Left, c.Y, c.Width, 2, l.ink)
+	c.Fill(c.Left, c.Y, c.Width, 2, l.printer.ink)
 	c.Y += 10
 }
 
@@ -84,15 +84,15 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	const most = 232
 	kind := sheet.Strong(7.5, sheet.Grey)
 	st := sheet.Strong(12, sheet.Black)
-	version := "Ver. " + l.fonts.Ellipsis(l.v.Version, 60, small)
-	title := l.fonts.Ellipsis(l.v.Title, 2*most-80, st)
-	w := min(most, max(l.fonts.Width(version, small.Size, false), l.fonts.Width(title, st.Size, true),
-		l.fonts.Width(l.v.Kind, kind.Size, true))+1)
-	lines := l.fonts.Para(l.v.Kind, w, 1, kind)
+	version := "Ver. " + l.printer.fonts.Ellipsis(l.v.Version, 60, small)
+	title := l.printer.fonts.Ellipsis(l.v.Title, 2*most-80, st)
+	w := min(most, max(l.printer.fonts.Width(version, small.Size, false), l.printer.fonts.Width(title, st.Size, true),
+		l.printer.fonts.Width(l.v.Kind, kind.Size, true))+1)
+	lines := l.printer.fonts.Para(l.v.Kind, w, 1, kind)
 	lines = append(lines, sheet.Gap(2))
-	lines = append(lines, l.fonts.Para(title, w, 1, st)...)
+	lines = append(lines, l.printer.fonts.Para(title, w, 1, st)...)
 	lines = append(lines, sheet.Gap(1))
-	return append(lines, l.fonts.Para(version, w, 1, small)...), w
+	return append(lines, l.printer.fonts.Para(version, w, 1, small)...), w
 }
 
 // brand returns the emisor's name in the largest letters that fit, perhaps cut: another block shows it in full.
@@ -101,17 +101,17 @@ func (l *letterhead) brand(w float64) []sheet.Line {
 	if name == "" {
 		name, sub = sub, ""
 	}
-	st := sheet.Strong(15, l.ink)
-	for st.Size > 10 && l.fonts.Width(name, st.Size, true) > w {
+	st := sheet.Strong(15, l.printer.ink)
+	for st.Size > 10 && l.printer.fonts.Width(name, st.Size, true) > w {
 		st.Size--
 	}
-	lines := l.fonts.Para(name, w, 0, st)
+	lines := l.printer.fonts.Para(name, w, 0, st)
 	if len(lines) > 2 {
-		lines = l.fonts.Para(l.fonts.Ellipsis(name, w, st), w, 0, st)
+		lines = l.printer.fonts.Para(l.printer.fonts.Ellipsis(name, w, st), w, 0, st)
 	}
 	if sub != "" {
 		st = sheet.Plain(8, sheet.Grey)
-		lines = append(lines, l.fonts.Para(l.fonts.Ellipsis(sub, w, st), w, 0, st)...)
+		lines = append(lines, l.printer.fonts.Para(l.printer.fonts.Ellipsis(sub, w, st), w, 0, st)...)
 	}
 	return lines
 }
@@ -150,14 +150,14 @@ func (l *letterhead) drawLaterHead() {
 	side := func(text string, x, align float64, st sheet.Style) {
 		c.Strip(c.Fonts.Para(c.Fonts.Ellipsis(text, half, st), half, align, st), x, c.Y, half)
 	}
-	side(v.Emisor.Name, c.Left, 0, sheet.Strong(9, l.ink))
+	side(v.Emisor.Name, c.Left, 0, sheet.Strong(9, l.printer.ink))
 	side(v.Title, c.Left+c.Width-half, 1, sheet.Strong(9, sheet.Black))
 	codes := "Código de generación " + v.Code
 	if v.Control != "" {
 		codes += "   ·   Número de control " + v.Control
 	}
 	c.Strip(c.Fonts.Para(c.Fonts.Ellipsis(codes, c.Width, small), c.Width, 0, small), c.Left, c.Y+12, c.Width)
-	c.Fill(c.Left, c.Y+24, c.Width, 1, l.ink)
+	c.Fill(c.Left, c.Y+24, c.Width, 1, l.printer.ink)
 	c.Y += 36
 }
 
@@ -213,7 +213,7 @@ func (l *letterhead) parties() {
 }
 
 func (l *letterhead) title(s string, width float64) []sheet.Line {
-	lines := l.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.ink))
+	lines := l.printer.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.printer.ink))
 	rule := sheet.Line{Height: 5, Rule: &sheet.Hair}
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
@@ -262,11 +262,11 @@ func (l *letterhead) closing() {
 func (l *letterhead) block(heading string, w float64, fields Fields, texts ...string) []sheet.Line {
 	var lines []sheet.Line
 	for _, f := range fields {
-		lines = append(lines, l.fonts.Labelled(f.Label, f.Value, w, body)...)
+		lines = append(lines, l.printer.fonts.Labelled(f.Label, f.Value, w, body)...)
 	}
 	for _, t := range texts {
 		if t != "" {
-			lines = append(lines, l.fonts.Para(t, w, 0, body)...)
+			lines = append(lines, l.printer.fonts.Para(t, w, 0, body)...)
 		}
 	}
 	if len(lines) == 0 {
@@ -299,13 +299,13 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 		return lines
 	}
 	label := strings.ToUpper(l.v.Total.Label)
-	st = sheet.Strong(11, l.ink.ReadableInk())
-	for st.Size > 8.5 && l.fonts.Width(label+"  "+l.v.Total.Value, st.Size, true) > w-24 {
+	st = sheet.Strong(11, l.printer.ink.ReadableInk())
+	for st.Size > 8.5 && l.printer.fonts.Width(label+"  "+l.v.Total.Value, st.Size, true) > w-24 {
 		st.Size -= 0.5
 	}
 	total := l.amount(label, l.v.Total.Value, w, st, 22)
 	for i := range total {
-		total[i].Ground, total[i].Rule = &l.ink, nil
+		total[i].Ground, total[i].Rule = &l.printer.ink, nil
 	}
 	return append(lines, total...)
 }
@@ -314,18 +314,18 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	vs := st
-	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // use smaller letters, and then an ellipsis
+	if n := l.printer.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // use smaller letters, and then an ellipsis
 		vs.Size = max(5, st.Size*(w-2*pad)/n)
 	}
-	value = l.fonts.Ellipsis(value, w-2*pad, vs)
-	vw := l.fonts.Width(value, vs.Size, vs.Bold)
+	value = l.printer.fonts.Ellipsis(value, w-2*pad, vs)
+	vw := l.printer.fonts.Width(value, vs.Size, vs.Bold)
 	room := w - 2*pad - vw - 8
 	var lines []sheet.Line
 	if room < 60 { // a very wide amount gets its own line
-		lines = l.fonts.Para(label, w-2*pad, 0, st)
+		lines = l.printer.fonts.Para(label, w-2*pad, 0, st)
 		lines = append(lines, sheet.Line{Height: st.Size * sheet.Leading})
 	} else {
-		lines = l.fonts.Para(label, room, 0, st)
+		lines = l.printer.fonts.Para(label, room, 0, st)
 	}
 	for i := range lines {
 		for j := range lines[i].Pieces {

@@ -109,7 +109,7 @@ func (b *builder) summary(v *View) {
 
 	extra := b.doc.Get("extension")
 	for _, from := range []dte.Value{s, extra, b.doc} {
-		v.Observations = append(v.Observations, b.Paragraphs(pick(from, "observaciones").Text())...)
+		v.Observations = append(v.Observations, b.fonts.Paragraphs(pick(from, "observaciones").Text())...)
 	}
 	for _, f := range []struct{ label, name string }{
 		{"Entrega", "nombEntrega"}, {"Documento de quien entrega", "docuEntrega"}, {"Recibe", "nombRecibe"},

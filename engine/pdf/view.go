@@ -111,7 +111,7 @@ type Sale struct {
 }
 
 type builder struct {
-	*sheet.Fonts
+	fonts     *sheet.Fonts
 	catalogue func(catalogue, code string) (string, bool)
 	own       *bundle.View // values printed only for this type of document
 	doc       dte.Value
@@ -120,7 +120,7 @@ type builder struct {
 
 // text returns the cleaned text of the first non-empty member among names, or "".
 func (b *builder) text(v dte.Value, names ...string) string {
-	return b.Clean(pick(v, names...).Text())
+	return b.fonts.Clean(pick(v, names...).Text())
 }
 
 // pick returns the first non-empty member among names. Generations name a member differently.
@@ -139,9 +139,9 @@ func (b *builder) word(catalogue, code string) string {
 		return ""
 	}
 	if s, ok := b.catalogue(catalogue, code); ok {
-		return b.Clean(placeName(s))
+		return b.fonts.Clean(placeName(s))
 	}
-	return b.Clean(code)
+	return b.fonts.Clean(code)
 }
 
 func (b *builder) coded(v dte.Value, catalogue string, names ...string) string {
@@ -165,7 +165,7 @@ func placeName(s string) string {
 	return strings.Join(words, " ")
 }
 
-func (b *builder) date(s string) string { return b.Clean(dte.FormatDay(s)) }
+func (b *builder) date(s string) string { return b.fonts.Clean(dte.FormatDay(s)) }
 
 // view reads the sealed bytes. Amounts keep every digit of the document, except on the lines of a ticket.
 func (p *Printer) view(d Document) (*View, error) {
@@ -177,7 +177,7 @@ func (p *Printer) view(d Document) (*View, error) {
 		return nil, errors.New("pdf: reading document: not a JSON object")
 	}
 	id := doc.Get("identificacion")
-	b := &builder{Fonts: p.fonts, catalogue: p.o.Catalogue, doc: doc,
+	b := &builder{fonts: p.fonts, catalogue: p.o.Catalogue, doc: doc,
 		own: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text()), &bundle.View{})}
 	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
 		b.lone = b.text(r[0], relatedNumber...)
@@ -188,8 +188,8 @@ func (p *Printer) view(d Document) (*View, error) {
 		Control: b.text(id, "numeroControl"),
 		Version: b.text(id, "version"),
 		Trial:   id.Get("ambiente").Text() == "00",
-		Note:    b.Paragraphs(d.Note),
-		Footer:  b.Clean(p.o.Style.Footer),
+		Note:    b.fonts.Paragraphs(d.Note),
+		Footer:  b.fonts.Clean(p.o.Style.Footer),
 		rest:    d.Rest,
 	}
 	fecEmi := id.Get("fecEmi").Text()
@@ -204,14 +204,14 @@ func (p *Printer) view(d Document) (*View, error) {
 		v.Kind = "EVENTO DE DTE"
 	}
 	// Clean again: the fonts may lack some capital letters.
-	v.Title = b.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
+	v.Title = b.fonts.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
 	v.Issued = time.Unix(0, 0).UTC() // fpdf reads the zero time as the present time
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
 		v.Issued = t
 	}
 	v.URL = ConsultURL(id)
 	v.Host, _, _ = strings.Cut(v.URL, "?")
-	v.Host = b.Clean(strings.TrimPrefix(v.Host, "https://"))
+	v.Host = b.fonts.Clean(strings.TrimPrefix(v.Host, "https://"))
 	b.identity(v, id, d)
 	v.Consult = "Consulte su documento"
 	if d.State == Contingency {
@@ -236,14 +236,14 @@ func (p *Printer) view(d Document) (*View, error) {
 func (b *builder) identity(v *View, id dte.Value, d Document) {
 	v.Codes.add("Código de generación", v.Code)
 	v.Codes.add("Número de control", v.Control)
-	v.Codes.add("Sello de recepción", cmp.Or(b.Clean(d.Seal), "-"))
+	v.Codes.add("Sello de recepción", cmp.Or(b.fonts.Clean(d.Seal), "-"))
 	v.Facts.add("Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
 	v.Facts.add("Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
 	v.Facts.add("Motivo de contingencia", cmp.Or(b.text(id, "motivoContin", "motivoContigencia"),
 		b.coded(id, "CAT-005", "tipoContingencia")))
 	v.Facts.add("Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id,
 		"horEmi")))
-	v.Received.add("Procesado por Hacienda", b.Clean(d.Received))
+	v.Received.add("Procesado por Hacienda", b.fonts.Clean(d.Received))
 	v.Facts.add("Fusión", b.text(id, "fusion"))
 	v.Facts.add("Moneda", b.text(id, "tipoMoneda"))
 }
@@ -252,7 +252,7 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 func (b *builder) receptorName() (string, dte.Value) {
 	for _, path := range b.own.Party.Paths {
 		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
-			return b.Clean(b.own.Party.Heading), v
+			return b.fonts.Clean(b.own.Party.Heading), v
 		}
 	}
 	for _, r := range []struct{ name, heading string }{
@@ -274,7 +274,7 @@ func (b *builder) ownFields(v *View) {
 		common[in] = len(*fields)
 	}
 	for _, f := range b.own.Fields {
-		label, value, to := b.Clean(f.Label), b.at(f), blocks[f.In]
+		label, value, to := b.fonts.Clean(f.Label), b.at(f), blocks[f.In]
 		if value == "" || to == nil {
 			continue
 		}
@@ -354,9 +354,9 @@ func (b *builder) address(v dte.Value) string {
 // placed returns the name of a place whose code is unique only within its departamento.
 func (b *builder) placed(list, region, code string) string {
 	if s, ok := b.catalogue(list, region+"/"+code); ok {
-		return b.Clean(placeName(s))
+		return b.fonts.Clean(placeName(s))
 	}
-	return b.Clean(code)
+	return b.fonts.Clean(code)
 }
 
 // ConsultURL returns MH's public page about the document with this identificacion, the content of the QR code (MT1 §5).
