@@ -503,8 +503,10 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		}
 	}
 	if end != nil {
-		if has, err := s.o.Has(end.body); err != nil || !has {
-			return cmp.Or(err, s.cloned(n.Number))
+		if has, err := s.o.Has(end.body); err != nil {
+			return err
+		} else if !has {
+			return s.cloned(n.Number)
 		}
 		n.File, n.Offset = end.file, end.end().End
 		// The same bytes on the medium prove that the file there is the shipped file.

@@ -40,6 +40,7 @@ type world struct {
 	disk   *fleettest.File
 	ship   *ship.Shipper
 	cloned int
+	taken  []byte       // an object that a test puts back
 	clock  atomic.Int64 // how far the box's clock is behind the store's, in ns; the box's goroutines read it
 }
 
@@ -456,5 +457,75 @@ func TestFetch_Links(t *testing.T) {
 		if b, bad := os.ReadFile(other); bad != nil || string(b) != "mark" || err == nil {
 			t.Errorf("%s: %v, the other file holds %q", link, err, b)
 		}
+	}
+}
+
+// TestShip_WithoutState: a box that has lost its state goes on behind the last piece in the store only if its own store
+// has that piece's changes; else it is an old image of itself.
+func TestShip_WithoutState(t *testing.T) {
+	unread := errors.New("the box's store cannot be read")
+	for name, c := range map[string]struct {
+		has    bool
+		err    error
+		cloned int
+	}{"it has them": {has: true}, "it lacks them": {cloned: 1}, "it does not know": {err: unread}} {
+		w := newWorld(t)
+		w.grow("0000000001.copy", "head")
+		w.steps()
+		w.grow("0000000001.copy", "-sold")
+		s, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return 1 }, State: &fleettest.File{}, Live: always, Restart: func(string) {},
+			Segment: segment, Has: func(b []byte) (bool, error) {
+				if string(b) != "head" {
+					t.Errorf("%s: asked about %q", name, b)
+				}
+				return c.has, c.err
+			}, Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err == nil {
+			_, err = s.Step(t.Context()), s.Step(t.Context())
+		}
+		if errors.Is(err, ship.ErrCloned) != (c.cloned > 0) || errors.Is(err, unread) != (c.err != nil) ||
+			w.cloned != c.cloned || (w.store.Held(fleetproto.SegmentKey("centro", 1, 2)) != nil) != c.has {
+			t.Errorf("%s: %v, told %d times", name, err, w.cloned)
+		}
+	}
+}
+
+// TestShip_Compared: no sale is let go on before the store has answered that it has no later piece of this box; an old
+// image of the box, with its state, finds the later piece.
+func TestShip_Compared(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	image, err := w.disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := func() bool {
+		select {
+		case <-w.ship.Compared(1):
+			return true
+		default:
+			return false
+		}
+	}
+	w.start(box, 1)
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+	if err := w.ship.Step(t.Context()); err == nil || compared() {
+		t.Errorf("a store that does not answer knows no later piece: %v", err)
+	}
+	w.store.Fault = nil
+	if err := w.ship.Step(t.Context()); err != nil || !compared() {
+		t.Errorf("a store that answers: %v", err)
+	}
+	w.grow("0000000001.copy", "-sold")
+	w.steps()
+	if err := errors.Join(w.disk.Save(image), os.WriteFile(filepath.Join(w.dir, "0000000001.copy"), []byte("head"),
+		0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.start(box, 1)
+	if err := w.ship.Step(t.Context()); !errors.Is(err, ship.ErrCloned) || w.cloned != 1 || compared() {
+		t.Errorf("an old image: %v, told %d times", err, w.cloned)
 	}
 }
