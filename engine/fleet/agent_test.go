@@ -2,11 +2,14 @@ package fleet_test
 
 import (
 	"bytes"
+	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
@@ -767,5 +770,116 @@ func TestAgent_BackByCutStore(t *testing.T) {
 	w.pass(20 * time.Minute)
 	if got := w.status().Desired; w.where(second) != "live" || got.Version != 2 || got.Trouble != "" {
 		t.Errorf("%s, %+v", w.where(second), got)
+	}
+}
+
+// TestAgent_FromTheFuture: a version that the director signed more than an hour ahead of the box's clock has no effect,
+// and the branch says why, until the box's clock is there.
+func TestAgent_FromTheFuture(t *testing.T) {
+	for ahead, takes := range map[time.Duration]bool{58 * time.Minute: true, 64 * time.Minute: false} {
+		w := newWorld(t)
+		first, next := w.rule("a", "1.0.0"), w.rule("a", "1.0.1")
+		w.live(first)
+		w.start()
+		w.pass(2 * time.Minute)
+		w.publish(func(d *fleetproto.Desired) { d.Live.Rules, d.Issued = []fleetproto.Rule{next}, w.now.Add(ahead) })
+		w.pass(2 * time.Minute)
+		if got := w.where(next); (got == "live") != takes {
+			t.Errorf("of a version %v ahead the bundle is %q", ahead, got)
+		}
+		if trouble := w.agent.Look().Trouble; strings.Contains(trouble, "clock or the director's is wrong") == takes {
+			t.Errorf("%v ahead: %q", ahead, trouble)
+		}
+		if w.pass(10 * time.Minute); w.where(next) != "live" || w.agent.Look().Trouble != "" {
+			t.Errorf("later the bundle is %q, %s", w.where(next), w.agent.Look().Trouble)
+		}
+	}
+}
+
+// TestAgent_TakenOffHere: what a person takes off in the branch ends a roll-out there, and the branch never goes back to
+// it by the centre's order.
+func TestAgent_TakenOffHere(t *testing.T) {
+	w := newWorld(t)
+	of := func(r fleetproto.Rule) fleet.Bundle {
+		list := w.gate.Bundles()
+		return list[slices.IndexFunc(list, func(b fleet.Bundle) bool { return b.Digest == r.Digest })]
+	}
+	eva := fleet.Order{Who: "eva", Reason: "wrong rate"}
+	first, second, next := w.rule("a", "1.0.0"), w.rule("a", "1.0.1"), w.rule("a", "1.0.2")
+	coming, other := w.rule("a", "1.0.3", "2026-11-25"), w.rule("b", "1.0.0")
+	w.live(first, other)
+	w.start()
+	w.pass(2 * time.Minute)
+	w.rollout("r1", second)
+	w.pass(2 * time.Minute)
+	w.publish(func(d *fleetproto.Desired) { d.Rollout.Held = true }) // the branch admits nothing meanwhile
+	w.pass(2 * time.Minute)
+	if err := w.gate.StepBack(t.Context(), of(first), eva); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(20 * time.Minute)
+	if p := w.status().Rollout; p.Stage != fleetproto.StageRefused || p.Reason != "it was taken off in the branch: wrong rate" ||
+		w.where(second) != "retiredoperator" || w.where(first) != "live" {
+		t.Errorf("%+v, %s", p, w.where(second))
+	}
+	w.live(first, coming, other)
+	w.pass(2 * time.Minute)
+	w.rollout("r2", next)
+	w.pass(2 * time.Minute)
+	if got := w.where(next) + " " + w.where(coming); got != "live coming" {
+		t.Fatal(got)
+	}
+	if err := w.gate.Cancel(t.Context(), of(coming), eva); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(3 * 24 * time.Hour)
+	w.live(other) // nothing of the document is desired any more
+	w.pass(20 * time.Minute)
+	if got := w.where(first) + " " + w.where(next) + " " + w.where(coming); got != "live retiredcentre retiredoperator" {
+		t.Error(got)
+	}
+}
+
+// refusing is a store that refuses the box's account.
+type refusing struct{ fleetproto.Store }
+
+func (refusing) Fetch(context.Context, string, int64) (archive.Held, error) {
+	return archive.Held{}, archive.ErrSetup
+}
+
+// TestAgent_Shows: people see whether the store refuses the box, and the centre the last numbers of this year; until a
+// month of it has passed, those of last year too.
+func TestAgent_Shows(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.numbered = map[string]uint64{"00/01/M001/P001/2025": 1, "00/01/M001/P001/2026": 2, "00/01/M001/P001/2027": 3}
+	w.now = time.Date(2027, 1, 31, 14, 0, 0, 0, time.UTC)
+	w.start()
+	w.pass(2 * time.Minute)
+	for day, want := range map[string]map[string]uint64{
+		"2027-01-31": {"00/01/M001/P001/2026": 2, "00/01/M001/P001/2027": 3},
+		"2027-02-01": {"00/01/M001/P001/2027": 3, "00/01/M001/P001/2026": 2},
+		"2027-03-01": {"00/01/M001/P001/2027": 3}} {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.now = at
+		if got := w.agent.Status().Last; !maps.Equal(got, want) {
+			t.Errorf("%s: the last numbers are %v, want %v", day, got, want)
+		}
+	}
+	if l := w.agent.Look(); l.Refused || l.Trouble != "" {
+		t.Errorf("%+v", l)
+	}
+	o := w.options()
+	o.Store = refusing{w.store}
+	a, err := fleet.New(*o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Step(t.Context())
+	if l := a.Look(); !l.Refused || l.Trouble == "" {
+		t.Errorf("%+v", l)
 	}
 }

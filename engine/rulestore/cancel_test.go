@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
@@ -243,4 +244,34 @@ func TestActivate_ComingDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Issued(enginetest.Sale("", 1130), record.EstadoProcessed)
+}
+
+// TestShelf_CancelledDay: a bundle that was cancelled before its day was never in force: once that day has come, its
+// version blocks no lower one. A version that was in force blocks lower ones for ever. What MH has decided about the
+// bundle in force is not forgotten because another was cancelled.
+func TestShelf_CancelledDay(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Change = func(o *engine.Options) { o.PassCodes = true }
+	s := w.Shelf(enginetest.Shipped(t))
+	enginetest.Push(t, s, enginetest.Edition(t, "2.1.7"))
+	at(w, 1, 1130, 1, stranger)
+	enginetest.Push(t, s, enginetest.Edition(t, "8.0.0", bundletest.In("2026-12-24", "")))
+	if _, err := s.Cancel(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "8.0.0"},
+		rulestore.Order{Who: "ana", Reason: "put off"}); err != nil {
+		t.Fatal(err)
+	}
+	s = restarted(w, s)
+	if o := onList(s, "2.1.7").Outcomes; o == nil || o.Refused != 1 {
+		t.Errorf("after the cancellation MH has decided %+v", o)
+	}
+	w.Clock.Set(time.Date(2026, 12, 25, 16, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for version, refused := range map[string]string{"2.1.6": "version", "2.1.8": ""} {
+		if a := enginetest.Push(t, s, enginetest.Edition(t, version)); a.Refused != refused {
+			t.Errorf("%s, after 8.0.0 was cancelled: %+v", version, a)
+		}
+	}
 }

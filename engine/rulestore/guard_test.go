@@ -363,3 +363,49 @@ func TestCauseOf(t *testing.T) {
 		t.Errorf("a payment that the till named: %s", got)
 	}
 }
+
+// TestReinstate: a bundle that the branch left is put back only while no newer one has taken over; one that a person
+// took off is put back by a rollback. From then on the branch leaves the bundle for no refusal, if this box recorded the
+// order; a record that another box wrote, as in a backup, does not switch the guard off.
+func TestReinstate(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer func() { w.Close() }()
+	w.Box, w.Points = recordmac.New(), 2
+	s := w.Shelf(enginetest.Shipped(t))
+	why := rulestore.Order{Who: "eva", Reason: "MH was wrong"}
+	target := func(version string) rulestore.Target {
+		return rulestore.Target{Name: "dte01", Schema: 2, Version: version}
+	}
+	bad := enginetest.Push(t, s, enginetest.Edition(t, "2.1.1", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
+	leaves := func() bool {
+		t.Helper()
+		for i := range 2 * rulestore.MostRefused {
+			at(w, 1+i%2, 1130, 1+i%3, dte.Null())
+		}
+		return len(s.Guard().Wanted()) > 0
+	}
+	s.Return(t.Context(), rulestore.Return{Digest: bad.Rule.Digest, Reason: "harm"})
+	if _, err := s.Reinstate(t.Context(), target("2.1.1"), why); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ = w.Restart(); leaves() {
+		t.Error("an operator's order is forgotten")
+	}
+	w.Box = recordmac.New()
+	if s, _ = w.Restart(); !leaves() {
+		t.Error("a record of another box switches the guard off")
+	}
+	s.Return(t.Context(), <-s.Guard().Wanted())
+	enginetest.Push(t, s, enginetest.Edition(t, "2.1.2"))
+	if _, err := s.Reinstate(t.Context(), target("2.1.1"), why); !errors.Is(err, rulestore.ErrNoSuchRule) ||
+		!strings.Contains(err.Error(), "2.1.2 has taken over since") {
+		t.Errorf("beside a newer bundle: %v", err)
+	}
+	if _, err := s.Rollback(t.Context(), target("2.1.0"), why); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reinstate(t.Context(), target("2.1.2"), why); !errors.Is(err, rulestore.ErrNoSuchRule) ||
+		!strings.Contains(err.Error(), "taken off by eva") {
+		t.Errorf("after a rollback: %v", err)
+	}
+}

@@ -556,3 +556,115 @@ func TestRekey_Lost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestJudge: each concern begins at exactly its limit, and says only what the branch's report and the desired state prove.
+func TestJudge(t *testing.T) {
+	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+	first, next := fleetproto.Rule{Digest: "1", Name: "dte01", Version: "1.0.0", Document: "01"},
+		fleetproto.Rule{Digest: "2", Name: "dte01", Version: "1.0.1", Document: "01"}
+	runs := func(s *fleetproto.Status, list ...fleetproto.Rule) {
+		for _, r := range list {
+			s.Rules = append(s.Rules, fleetproto.Running{Digest: r.Digest, Name: r.Name, Version: r.Version, Live: true})
+		}
+	}
+	due := func(s *fleetproto.Status, documents int64, left time.Duration) {
+		s.Waiting = fleetproto.Waiting{Documents: documents, Deadline: now.Add(left)}
+	}
+	for _, c := range []struct {
+		what string
+		do   func(b *Branch, s *fleetproto.Status, d *Version)
+		want string // codes and levels: "late 2"
+	}{
+		{"nothing", func(*Branch, *fleetproto.Status, *Version) {}, ""},
+		{"silent for 45 min", func(b *Branch, _ *fleetproto.Status, _ *Version) { b.Seen = now.Add(-SilentAfter) }, ""},
+		{"longer", func(b *Branch, _ *fleetproto.Status, _ *Version) { b.Seen = now.Add(-SilentAfter - 1) }, "silent 1"},
+		{"a day", func(b *Branch, _ *fleetproto.Status, _ *Version) { b.Seen = now.Add(-lostAfter) }, "silent 1"},
+		{"more", func(b *Branch, _ *fleetproto.Status, _ *Version) { b.Seen = now.Add(-lostAfter - 1) }, "lost 2"},
+		{"never", func(b *Branch, _ *fleetproto.Status, _ *Version) { b.Seen = time.Time{} }, "never 2"},
+		{"owes until tomorrow", func(_ *Branch, s *fleetproto.Status, _ *Version) { due(s, 3, lawSoon) }, ""},
+		{"owes until soon", func(_ *Branch, s *fleetproto.Status, _ *Version) { due(s, 3, lawSoon-1) }, "owing 2"},
+		{"owes since now", func(_ *Branch, s *fleetproto.Status, _ *Version) { due(s, 3, 0) }, "owing 2"},
+		{"owed", func(_ *Branch, s *fleetproto.Status, _ *Version) { due(s, 3, -1) }, "late 2"},
+		{"a period's report", func(_ *Branch, s *fleetproto.Status, _ *Version) { due(s, 0, lawSoon-1) }, ""},
+		{"in contingency", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Contingency = &fleetproto.Contingency{Since: now, Deadline: now.Add(lawSoon)}
+		}, "contingency 1"},
+		{"in contingency, no deadline", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Contingency = &fleetproto.Contingency{Since: now}
+		}, "contingency 1"},
+		{"in contingency, nearly too long", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Contingency = &fleetproto.Contingency{Since: now, Deadline: now}
+		}, "contingency 2"},
+		{"in contingency too long", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Contingency = &fleetproto.Contingency{Since: now, Deadline: now.Add(-1)}
+		}, "late 2"},
+		{"certificates", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			for name, left := range map[string]time.Duration{"a": endsSoon, "b": endsSoon - 1} {
+				s.Certificates = append(s.Certificates, fleetproto.Certificate{Name: name, Ends: now.Add(left)})
+			}
+		}, "ends 1"},
+		{"a certificate of a week", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Certificates = []fleetproto.Certificate{{Name: "a", Ends: now.Add(endsNow)}}
+		}, "ends 1"},
+		{"of less", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Certificates = []fleetproto.Certificate{{Name: "a", Ends: now.Add(endsNow - 1)}}
+		}, "ends 2"},
+		{"of nothing", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Certificates = []fleetproto.Certificate{{Name: "a", Ends: now}}
+		}, "ended 2"},
+		{"a copy with a hole", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Copy = &fleetproto.Shipped{Lacks: "piece 2", Why: "slow"}
+		}, "copy 2"},
+		{"a version behind", func(_ *Branch, s *fleetproto.Status, d *Version) { d.Version = 8 }, "lacks 1"},
+		{"a version behind, just published", func(_ *Branch, s *fleetproto.Status, d *Version) {
+			d.Version, d.Issued = 8, now.Add(-TakesWithin+1)
+		}, ""},
+		{"a rule less", func(_ *Branch, s *fleetproto.Status, d *Version) { s.Rules = nil }, "lacks 1"},
+		{"a roll-out not yet taken", func(_ *Branch, _ *fleetproto.Status, d *Version) {
+			d.Rollout = &fleetproto.Rollout{Name: "r7", Pilots: []string{"centro"}, State: fleetproto.State{
+				Rules: []fleetproto.Rule{next}}}
+		}, "lacks 1"},
+		{"a roll-out of others", func(_ *Branch, _ *fleetproto.Status, d *Version) {
+			d.Rollout = &fleetproto.Rollout{Name: "r7", Pilots: []string{"norte"}, State: fleetproto.State{
+				Rules: []fleetproto.Rule{next}}}
+		}, ""},
+		{"a roll-out that began just now", func(_ *Branch, _ *fleetproto.Status, d *Version) {
+			d.Rollout = &fleetproto.Rollout{Name: "r7", Pilots: []string{"centro"}, NotBefore: now.Add(-TakesWithin + 1),
+				State: fleetproto.State{Rules: []fleetproto.Rule{next}}}
+		}, ""},
+		{"a roll-out taken", func(_ *Branch, s *fleetproto.Status, d *Version) {
+			s.Rules = nil
+			runs(s, next)
+			d.Rollout = &fleetproto.Rollout{Name: "r7", Pilots: []string{"centro"}, State: fleetproto.State{
+				Rules: []fleetproto.Rule{next}}}
+		}, ""},
+		{"a roll-out refused", func(_ *Branch, s *fleetproto.Status, d *Version) {
+			s.Rules, s.Rollout = nil, &fleetproto.Progress{Name: "r7", Stage: fleetproto.StageRefused}
+			d.Rollout = &fleetproto.Rollout{Name: "r7", Pilots: []string{"centro"}, State: fleetproto.State{
+				Rules: []fleetproto.Rule{next}}}
+		}, "refused 2"},
+		{"went back by itself", func(_ *Branch, s *fleetproto.Status, _ *Version) {
+			s.Rollout = &fleetproto.Progress{Name: "r7", Stage: fleetproto.StageReturned}
+		}, "returned 2"},
+		{"no report", func(b *Branch, _ *fleetproto.Status, d *Version) { b.Status, d.Version = nil, 8 }, ""},
+		{"of a store that put it back", func(b *Branch, _ *fleetproto.Status, _ *Version) {
+			b.Seen = time.Time{}
+			b.add(Bad, "older", "x")
+		}, "older 2"},
+	} {
+		s := &fleetproto.Status{Group: "tiendas", Ready: true, Desired: fleetproto.Reached{Version: 7}}
+		runs(s, first)
+		b := &Branch{Name: "centro", Status: s, Seen: now, Enrolment: &fleetproto.Enrolment{Group: "tiendas"}}
+		d := &Version{Desired: &fleetproto.Desired{Group: "tiendas", Version: 7, Issued: now.Add(-TakesWithin),
+			Live: fleetproto.State{Rules: []fleetproto.Rule{first}}}}
+		c.do(b, s, d)
+		b.judge(now, d)
+		var got []string
+		for _, c := range b.Concerns {
+			got = append(got, fmt.Sprint(c.Code, " ", c.Level))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s (%v)", c.what, text, c.want, b.words())
+		}
+	}
+}

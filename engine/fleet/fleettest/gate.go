@@ -154,7 +154,7 @@ func (g *Gate) StepBack(_ context.Context, to fleet.Bundle, o fleet.Order) error
 	}
 	g.commit("back to "+to.Name+" "+to.Version, func() {
 		for _, i := range off {
-			g.list[i].Off, g.list[i].Reason = fleet.OffCentre, o.Reason
+			g.list[i].Off, g.list[i].Reason = offBy(o), o.Reason
 		}
 		g.list[at].Off, g.list[at].Reason = "", ""
 	})
@@ -173,10 +173,17 @@ func (g *Gate) Cancel(_ context.Context, coming fleet.Bundle, o fleet.Order) err
 		return fmt.Errorf("%s %s is off, or has begun on %s", coming.Name, coming.Version, h.From)
 	}
 	g.commit("cancel "+coming.Name+" "+coming.Version, func() {
-		g.list[at].Off, g.list[at].Reason,
-			g.list[at].cancelled = fleet.OffCentre, o.Reason, true
+		g.list[at].Off, g.list[at].Reason, g.list[at].cancelled = offBy(o), o.Reason, true
 	})
 	return nil
+}
+
+// offBy says who took a bundle off by an order.
+func offBy(o fleet.Order) fleet.Off {
+	if fleet.Ordered(o.Who) {
+		return fleet.OffCentre
+	}
+	return fleet.OffOperator
 }
 
 func (g *Gate) known(b fleet.Bundle, o fleet.Order) (int, error) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -322,4 +324,89 @@ func isBegin(got, atLeast, all string) bool {
 		}
 	}
 	return true
+}
+
+// TestFetch_Again: a fetch into the same folder asks again for what the store did not return, and for what the folder
+// has lost since; it does not take a hole, or half a file, for bytes that it has.
+func TestFetch_Again(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(w *world, dir string)
+		lacks         string // of the first fetch
+		had           int64  // bytes that the second fetch finds
+	}{
+		"whole": {had: 12},
+		"a piece that was lost": {before: func(w *world, _ string) { w.lose(2) }, lacks: "piece 2", had: 8,
+			after: func(w *world, _ string) { w.store.Put(fleetproto.SegmentKey("centro", 1, 2), w.taken) }},
+		"half a file": {after: func(w *world, dir string) { w.cut(dir, 6) }},
+		"no file":     {after: func(w *world, dir string) { w.cut(dir, -1) }},
+	} {
+		w, dir := newWorld(t), t.TempDir()
+		for _, text := range []string{"head", "-one", "-two"} {
+			w.grow("0000000001.copy", text)
+			w.steps()
+		}
+		w.status()
+		w.taken = w.store.Held(fleetproto.SegmentKey("centro", 1, 2))
+		fetch := func() (ship.Fetched, error) {
+			return ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0, dir, nil)
+		}
+		if c.before != nil {
+			c.before(w, dir)
+		}
+		if f, err := fetch(); err != nil || !strings.Contains(f.Lacks(), c.lacks) || (f.Lacks() == "") != (c.lacks == "") {
+			t.Errorf("%s: at first %+v %v", name, f, err)
+		}
+		if c.after != nil {
+			c.after(w, dir)
+		}
+		if f, err := fetch(); err != nil || f.Lacks() != "" || f.Before != c.had || contents(t, dir) != contents(t, w.dir) {
+			t.Errorf("%s: then %+v %v\n%s", name, f, err, contents(t, dir))
+		}
+	}
+}
+
+// cut shortens the fetched file, or removes it.
+func (w *world) cut(dir string, size int64) {
+	w.t.Helper()
+	file := filepath.Join(dir, "0000000001.copy")
+	err := os.Remove(file)
+	if size >= 0 {
+		err = os.WriteFile(file, make([]byte, size), 0o600)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestFetch_Newer: a later box counts if it has shipped anything, whoever enrolled it; one that reports that it has
+// shipped nothing does not. A status that cannot be read now is no missing status.
+func TestFetch_Newer(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	w.status()
+	old := contents(t, w.dir)
+	w.dir, w.disk = t.TempDir(), &fleettest.File{}
+	w.start(other, 2)
+	w.statusOf(other, 2)
+	if got, f, err := w.fetch(); err != nil || got != old || f.Epoch != 1 || f.Newer != nil || f.Lacks() != "" {
+		t.Errorf("a box that shipped nothing: %+v %q %v", f, f.Lacks(), err)
+	}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Key == fleetproto.StatusKey("centro", 1) {
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	if _, f, err := w.fetch(); err == nil {
+		t.Errorf("a status that cannot be read now: %q", f.Lacks())
+	}
+	w.store.Fault = nil
+	w.grow("0000000001.copy", "sold")
+	w.steps()
+	w.store.Put(fleetproto.BoxKey("centro", 2), []byte("junk"))
+	if got, f, err := w.fetch(); err != nil || got != old || f.Epoch != 1 || !slices.Equal(f.Newer, []int64{2}) ||
+		!strings.Contains(f.Lacks(), "the box of epoch 2 sold after this copy") {
+		t.Errorf("a box whose enrolment is lost: %+v %v", f, err)
+	}
 }

@@ -504,3 +504,89 @@ func TestCheck_Memory(t *testing.T) {
 		}
 	})
 }
+
+// said counts the messages of a log.
+type said struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (*said) Enabled(context.Context, slog.Level) bool { return true }
+func (s *said) WithAttrs([]slog.Attr) slog.Handler     { return s }
+func (s *said) WithGroup(string) slog.Handler          { return s }
+
+func (s *said) Handle(_ context.Context, r slog.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n[r.Message]++
+	return nil
+}
+
+// of returns how often the log has a text.
+func (s *said) of(text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for message, times := range s.n {
+		if strings.Contains(message, text) {
+			n += times
+		}
+	}
+	return n
+}
+
+// TestCheck_Repeated: a running shipper checks once a day; a check that failed, or that found a lack, it repeats every
+// hour until it succeeds, and the log has each trouble once.
+func TestCheck_Repeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, log := newWorld(t), &said{n: make(map[string]int)}
+		s, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return 1 }, State: w.disk, Live: always, Segment: segment, Has: has, Cloned: func() {},
+			Logger: slog.New(log), Now: time.Now, Every: 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.ship = s
+		w.sellDay(0, 8)
+		time.Sleep(time.Until(time.Now().Truncate(24 * time.Hour).Add(24*time.Hour + 30*time.Minute)))
+		checks := 0
+		var away atomic.Bool
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Key == fleetproto.PartsFolder("centro", 1) && r.Verb == "list" {
+				if checks++; away.Load() {
+					return fleettest.Failed
+				}
+			}
+			return fleettest.None
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		hours := func(what string, n, least, most, unchecked, lost int) {
+			t.Helper()
+			before := checks
+			time.Sleep(time.Duration(n) * time.Hour)
+			synctest.Wait()
+			if looks := checks - before; looks < least || looks > most || log.of("cannot be checked") != unchecked ||
+				log.of("would not be complete") != lost {
+				t.Errorf("%s: %d looks in %d hours, the log has %v", what, looks, n, log.n)
+			}
+		}
+		away.Store(true)
+		hours("the store is away", 3, 3, 3, 1, 0)
+		away.Store(false)
+		hours("it is back", 1, 1, 2, 1, 0) // a check that made parts looks twice
+		hours("checked", 10, 0, 0, 1, 0)
+		w.lose(1)
+		for _, key := range w.store.Keys(fleetproto.PartsFolder("centro", 1)) {
+			w.store.Lose(key)
+		}
+		if err := os.Remove(filepath.Join(w.dir, "0000000001.copy")); err != nil {
+			t.Fatal(err)
+		}
+		hours("the next day something is lost", 14, 4, 14, 1, 1)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
@@ -280,6 +281,13 @@ func TestCarry_NotLive(t *testing.T) {
 			if status := shipper.Shipped(); status.Segment != 1 || status.Behind != c.behind || (status.Why == "") != c.live {
 				t.Errorf("live %v: %+v", c.live, status)
 			}
+			if n := metrictest.Value(t, shipper, "dte_fleet_ship_sync"); n != map[bool]float64{true: 1}[c.live] {
+				t.Errorf("live %v: monitoring shows %v", c.live, n)
+			}
+			if live.Store(false); metrictest.Value(t, shipper, "dte_fleet_ship_sync") != 0 { // the card is taken out
+				t.Error("monitoring shows that sales wait")
+			}
+			live.Store(c.live)
 			w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
 			began := time.Now()
 			shipper.Carry("0000000001.copy", 1000+int64(n)) // never shipped
