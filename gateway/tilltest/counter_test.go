@@ -76,6 +76,9 @@ var refusals = []struct {
 		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":3,"pago":{"codigo":"13","plazo":"01"}}`, "REQUIRED", []string{"pago.periodo"}, false},
 	{"periods without term", "dte01",
 		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"13","periodo":2}]}`, "REQUIRED", []string{"pagos[0].plazo"}, false},
+	{"payments without amounts", "dte01",
+		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,` +
+			`"pagos":[{"codigo":"01"},{"codigo":"02"}]}`, "REQUIRED", []string{"pagos[1].montoPago"}, false},
 	{"part of a charge", "dte01",
 		`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1},{"descripcion":"b","cantidad":0.5,"precioUnitario":0,"noGravado":1}],"condicionOperacion":1}`, "NO_GRAVADO_LINE", []string{"items[1].noGravado"}, false},
 	{"charge by the unit", "dte01",

@@ -151,6 +151,7 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	case f.from.value.Exists():
 		s.scalar(&f.from.value)
 	case f.from.amount < 0 && f.from.words < 0:
+	case f.from.amount >= 0 && f.arrays > 0 && r.index[f.arrays-1] > 0: // one amount is not that of several items
 	case r.computed == nil:
 		s.kind = kindPending
 	case f.from.amount >= 0:
