@@ -27,6 +27,13 @@ type Report struct {
 	Affected []Affected // documents that cannot be read completely; at most MaxProblems
 }
 
+// damaged reports whether a problem is damage: a store that is not settled, or does not agree with its mark, is none.
+func (r *Report) damaged() bool {
+	return slices.ContainsFunc(r.Problems, func(p Problem) bool {
+		return p.Where != describeKey(keyRestored) && p.Where != markProblem
+	})
+}
+
 // Problem is one contradiction or unreadable thing.
 type Problem struct {
 	Where  string // the row, or the file
@@ -83,7 +90,7 @@ func Check(ctx context.Context, o Options) (_ *Report, err error) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", state.said.Store, j.id)
 	}
 	report, err := fsck(ctx, db, state.said, markErr, nil)
-	if err == nil && len(report.Problems) == 0 { // blocks without rows count too
+	if err == nil && !report.damaged() { // blocks without rows count too
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
 		})

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,6 +24,8 @@ type recoveries struct {
 	n     uint64
 	log   []string
 	forks bool // since the last settlement a medium had another history
+	mark  bool // the mark is the store's own
+	knows bool // the store that is there, perhaps damaged, is the latest, or recover has made it
 	met   map[string]int
 }
 
@@ -46,49 +49,169 @@ func (r *recoveries) sell() {
 		must(r.t, s.Close())
 		return
 	}
+	r.mark, r.knows = true, true
 	for range 1 + r.rng.IntN(12) {
-		series := []string{"a", "b"}[r.rng.IntN(2)]
-		r.n++
-		e := put(r.t, s, series, r.n)
-		if was := r.gave[series][e.Number]; was != 0 {
-			r.fail("%s %d was document %d, and is %d", series, e.Number, was, r.n)
+		if err = r.sale(s); err != nil { // the store is damaged: this document was not acknowledged
+			break
 		}
-		r.gave[series][e.Number] = r.n
 	}
-	r.did("sold to %d", r.n)
+	r.did("sold to %d: %v", r.n, err)
 	if r.rng.IntN(3) == 0 {
-		backup(r.t, s, fmt.Sprint("medium/", r.n))
+		_, err := s.Backup(ctx, fmt.Sprint("medium/", r.n), nil)
+		r.did("backup: %v", err)
 	}
-	sound(r.t, s)
+	c, _ := s.SecondCopy()
+	has := r.pieces(s)
+	must(r.t, s.Close()) // a table that nothing has read yet may be damaged
 	r.cards = append(r.cards, r.disk.Copy())
+	if c.Live {
+		r.copied(has)
+	}
+}
+
+func (r *recoveries) sale(s *Store) error {
+	r.n++
+	n, series := r.n, []string{"a", "b"}[r.rng.IntN(2)]
+	e, err := s.build(ctx, Keys{Series: series, Idempotency: idem(n)},
+		func(slot Slot) (Draft, error) { return draft(code(n), slot), nil })
+	if err != nil {
+		return err
+	}
+	if was := r.gave[series][e.Number]; was != 0 {
+		r.fail("%s %d was document %d, and is %d", series, e.Number, was, n)
+	}
+	r.gave[series][e.Number] = n
+	if r.rng.IntN(4) == 0 {
+		_, err = s.Advance(ctx, code(n), fresh, Change{To: done, Parts: []Part{{"answer", form(code(n))}}})
+	}
+	return cmp.Or(err, s.Beat(time.Unix(int64(n), 0)))
+}
+
+// pieces returns how much a store has of each document.
+func (r *recoveries) pieces(s *Store) map[uint64]int {
+	list := make(map[uint64]int)
+	for doc := uint64(1); doc <= r.n; doc++ {
+		if _, err := s.Get(code(doc)); err == nil {
+			parts, _ := s.Parts(code(doc))
+			list[doc] = 1 + len(parts)
+		}
+	}
+	return list
+}
+
+// copied checks that a second copy that is live and can be read has as much as the store.
+func (r *recoveries) copied(has map[uint64]int) {
+	disk := onlyCard(r.t, r.disk)
+	made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	if err != nil || slices.ContainsFunc(made.Sources, func(s Source) bool { return s.Bad != nil }) {
+		return // it was worn before
+	}
+	s := openStore(r.t, disk)
+	copied := r.pieces(s)
+	must(r.t, s.Close())
+	for doc, n := range has {
+		if copied[doc] < n {
+			r.fail("document %d: the store has %d pieces, and its second copy %d", doc, n, copied[doc])
+		}
+	}
+	r.did("copied")
 }
 
 // die loses the store, often the mark, and damages the card.
 func (r *recoveries) die() {
 	must(r.t, errors.Join(r.disk.RemoveAll("box/store"), syncDir(r.disk, "box")))
-	if r.rng.IntN(2) == 0 {
+	if r.rng.IntN(2) == 0 || !r.mark {
 		must(r.t, errors.Join(r.disk.RemoveAll(markPath), syncDir(r.disk, "other")))
+		r.mark = false
 	}
+	r.knows = false
 	r.wear()
 	r.did("died")
+}
+
+// rot damages the store in one place.
+func (r *recoveries) rot() {
+	files := slices.DeleteFunc(r.disk.Files(), func(f string) bool {
+		return !strings.HasPrefix(f, "box/store/") || size(r.t, r.disk, f) == 0
+	})
+	if len(files) > 0 {
+		f := files[r.rng.IntN(len(files))]
+		at := r.rng.Int64N(size(r.t, r.disk, f))
+		if harm(r.t, r.disk, f, at); !r.mark && !r.notes() {
+			harm(r.t, r.disk, f, at) // nothing would know that the mark is old
+		}
+		r.did("rotten %s", f)
+	}
+}
+
+// notes reports whether the store's note about its mark can be read.
+func (r *recoveries) notes() bool {
+	o := options(r.disk)
+	o.setDefaults()
+	f, err := openFolder(&o, "", true)
+	if err != nil {
+		return false
+	}
+	defer func() { must(r.t, f.close()) }()
+	return f.meta
+}
+
+// putBack puts an earlier store in the place of the present one.
+func (r *recoveries) putBack() {
+	if !r.mark {
+		return // nothing else would know the last numbers
+	}
+	from := r.cards[r.rng.IntN(len(r.cards))]
+	must(r.t, r.disk.RemoveAll("box/store"))
+	for _, f := range from.Files() {
+		if strings.HasPrefix(f, "box/store/") {
+			must(r.t, makeParents(r.disk, f))
+			writeFile(r.t, r.disk, f, readFile(r.t, from, f))
+		}
+	}
+	must(r.t, errors.Join(syncDir(r.disk, "box/store"), syncDir(r.disk, "box")))
+	r.knows = false
+	r.did("put back")
+}
+
+// renew is an empty card, with the place of the mark on it.
+func (r *recoveries) renew() {
+	if !r.knows {
+		return // with the old card the last medium that knows the numbers would be gone
+	}
+	must(r.t, errors.Join(r.disk.RemoveAll(card), makeParents(r.disk, card+"/x"), r.disk.RemoveAll(markPath),
+		syncDir(r.disk, "other")))
+	r.mark = false
+	r.did("new card")
+	r.recover(r.rng.IntN(2) == 0)
 }
 
 // wear damages the card in a few places.
 func (r *recoveries) wear() {
 	numbers, err := segmentNumbers(r.disk, card)
 	must(r.t, err)
-	for range r.rng.IntN(4) {
+	for range min(r.rng.IntN(4), len(numbers)) {
 		path := segmentPath(r.disk, card, numbers[r.rng.IntN(len(numbers))])
 		harm(r.t, r.disk, path, r.rng.Int64N(size(r.t, r.disk, path)))
 	}
 	r.did("worn")
 }
 
-// insert puts a card into the slot, often the latest.
+// insert puts a card into the slot, often the latest, at times with the mark that lies on it.
 func (r *recoveries) insert() {
-	i := len(r.cards) - 1 - r.rng.IntN(3)*r.rng.IntN(4)
-	takeCard(r.t, r.cards[max(i, 0)], r.disk)
+	from := r.anyCard()
+	takeCard(r.t, from, r.disk)
+	if r.knows && r.rng.IntN(3) == 0 && r.notes() {
+		writeFile(r.t, r.disk, markPath, readFile(r.t, from, markPath))
+		r.mark = false
+		r.did("with its mark")
+	}
+}
+
+func (r *recoveries) anyCard() *disktest.Disk {
+	i := max(0, len(r.cards)-1-r.rng.IntN(3)*r.rng.IntN(4))
 	r.did("card %d of %d", i, len(r.cards))
+	return r.cards[i]
 }
 
 // recover is dtectl recover, and, if a person names the losses, what settles them.
@@ -97,8 +220,18 @@ func (r *recoveries) recover(accept bool) {
 	if names, err := r.disk.List("medium"); err == nil && r.rng.IntN(4) == 0 {
 		from.Backups = []string{"medium/" + names[r.rng.IntN(len(names))]}
 	}
+	if r.rng.IntN(5) == 0 {
+		other := r.anyCard()
+		must(r.t, errors.Join(r.disk.RemoveAll(beside), makeParents(r.disk, beside+"/x")))
+		numbers, err := segmentNumbers(other, card)
+		must(r.t, err)
+		for _, n := range numbers {
+			writeFile(r.t, r.disk, segmentPath(r.disk, beside, n), readFile(r.t, other, segmentPath(other, card, n)))
+		}
+		from.Copy = beside
+	}
 	made, err := Assemble(ctx, from, options(r.disk), nil)
-	r.did("recover %v: %v", from.Backups, err)
+	r.did("recover %s %v: %v", from.Copy, from.Backups, err)
 	diverged := func(s Source) bool { return s.Diverged != nil }
 	r.forks = r.forks || errors.Is(err, ErrDiverged) || slices.ContainsFunc(made.Sources, diverged)
 	if errors.Is(err, ErrUnreadable) || errors.Is(err, ErrNoStore) || errors.Is(err, ErrCorrupt) && made.Sources != nil {
@@ -106,7 +239,7 @@ func (r *recoveries) recover(accept bool) {
 	}
 	s, err := Open(options(r.disk))
 	if errors.Is(err, ErrMark) {
-		if _, err = NewMark(ctx, MarkAim{Second: card}, options(r.disk), nil); err == nil {
+		if _, err = NewMark(ctx, MarkAim{Second: from.Copy}, options(r.disk), nil); err == nil {
 			s, err = Open(options(r.disk))
 		}
 	}
@@ -115,6 +248,7 @@ func (r *recoveries) recover(accept bool) {
 		return
 	}
 	defer func() { must(r.t, s.Close()) }()
+	r.knows = true
 	begun := func(time.Time) []string { return []string{"a", "b"} }
 	o, err := s.Owed(begun)
 	must(r.t, err)
@@ -130,7 +264,8 @@ func (r *recoveries) recover(accept bool) {
 		}
 		for _, span := range losses[i].Numbers {
 			for number := span.From; number <= span.To; number++ {
-				if doc := r.gave[n.Series][number]; there[doc] && !r.forks && !r.named[n.Series][number] {
+				doc := r.gave[n.Series][number]
+				if _, err := s.Get(code(doc)); err != nil && there[doc] && !r.forks && !r.named[n.Series][number] {
 					r.fail("%s %d is given up, and document %d can be read", n.Series, number, doc)
 				}
 				if r.named[n.Series] == nil {
@@ -140,10 +275,16 @@ func (r *recoveries) recover(accept bool) {
 			}
 		}
 	}
+	if i := r.rng.IntN(len(losses)); o.Series[i].Lost() != "" {
+		rest := slices.Delete(slices.Clone(losses), i, i+1)
+		if _, err := s.Settle(ctx, begun, rest, "named"); !errors.Is(err, ErrMissing) {
+			r.fail("settling without %v: %v", losses[i], err)
+		}
+	}
 	if _, err := s.Settle(ctx, begun, losses, "named"); err != nil {
 		r.fail("settling: %v", err)
 	}
-	r.forks = false
+	r.forks, r.mark = false, true
 	r.did("settled %v", losses)
 	for series, list := range r.gave {
 		for number, doc := range list {
@@ -185,8 +326,27 @@ func (r *recoveries) readable(from Sources) map[uint64]bool {
 	return list
 }
 
+// end: with the latest card in the slot, and each loss named, the box sells again.
+func (r *recoveries) end() {
+	i := len(r.cards) - 1
+	for ; i > 0; i-- { // a new card may have been taken out before anything was on it
+		if numbers, _ := segmentNumbers(r.cards[i], card); len(numbers) > 0 {
+			break
+		}
+	}
+	takeCard(r.t, r.cards[i], r.disk)
+	for sold, try := len(r.cards), 0; len(r.cards) == sold; try++ {
+		if try == 4 {
+			r.fail("the box never sells again")
+		}
+		r.recover(true)
+		r.sell()
+	}
+}
+
 // Media are lost, damaged, put in and put back in any order, and a person types what recover asks. No number is given
-// twice, none is given up without its name, and none whose document recover could read.
+// twice, none is given up without its name, and none whose document recover could read; the second copy has what the
+// store has; and the box sells again.
 func TestRecover_Campaign(t *testing.T) {
 	rounds := 20
 	if soak {
@@ -199,7 +359,7 @@ func TestRecover_Campaign(t *testing.T) {
 		must(t, Create(withCard(r.disk)))
 		r.did("round %d", round)
 		for r.sell(); len(r.log) < 24; {
-			switch r.rng.IntN(9) {
+			switch r.rng.IntN(12) {
 			case 0, 1:
 				r.sell()
 			case 2:
@@ -211,10 +371,17 @@ func TestRecover_Campaign(t *testing.T) {
 				r.insert()
 			case 6:
 				r.recover(false)
+			case 7:
+				r.rot()
+			case 8:
+				r.putBack()
+			case 9:
+				r.renew()
 			default:
 				r.recover(true)
 			}
 		}
+		r.end()
 	}
 	t.Log(met)
 }

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/storage/disktest"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -380,6 +381,48 @@ func TestRecover_LaterMark(t *testing.T) {
 	sound(t, s)
 }
 
+// TestRecover_Left: what an interrupted recover left beside a store is gone once nothing is to be recovered: it is not
+// put in the place of a store that is lost later.
+func TestRecover_Left(t *testing.T) {
+	disk := carded(t)
+	for _, dir := range []string{"box/store.new", "box/store.repaired"} {
+		for _, f := range disk.Files() {
+			if rest, ok := strings.CutPrefix(f, "box/store/"); ok {
+				must(t, makeParents(disk, dir+"/"+rest))
+				writeFile(t, disk, dir+"/"+rest, readFile(t, disk, f))
+			}
+		}
+	}
+	s := live(t, disk)
+	put(t, s, "a", 100)
+	sound(t, s)
+	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil); !errors.Is(err, ErrSound) {
+		t.Error(err)
+	}
+	must(t, errors.Join(disk.RemoveAll("box/store"), syncDir(disk, "box")))
+	s = rebuilt(t, disk)
+	if _, err := s.Get(code(100)); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close())
+}
+
+// TestRecover_AtOnce: of two recoveries of a dead box at once, the second is refused and changes nothing.
+func TestRecover_AtOnce(t *testing.T) {
+	disk := onlyCard(t, carded(t))
+	var second error
+	tried := false
+	_, err := Assemble(ctx, Sources{Copy: card}, options(disk), func(_, _ int64) {
+		if !tried {
+			tried = true
+			_, second = Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+		}
+	})
+	if err != nil || !errors.Is(second, ErrInUse) {
+		t.Errorf("the first: %v; the second: %v", err, second)
+	}
+}
+
 // TestBehind_ForkFullDisk: the printed command, typed again with a medium of another history, needs no room for a store
 // that would gain nothing.
 func TestBehind_ForkFullDisk(t *testing.T) {
@@ -461,4 +504,65 @@ func TestNewMark_OldDisk(t *testing.T) {
 		t.Errorf("the box starts and gives no number: %v", s.Behind())
 	}
 	must(t, s.Close())
+}
+
+// TestRecover_BegunAnew: a person named the numbers of a series that no medium knew. A card that knows that series, by
+// another id, is found when the store is damaged: the store is made again, and the card's other end is named.
+func TestRecover_BegunAnew(t *testing.T) {
+	disk := disktest.New(disktest.Strict)
+	must(t, Create(withCard(disk)))
+	s := live(t, disk)
+	put(t, s, "a", 1)
+	backup(t, s, backupDir)
+	put(t, s, "b", 2)
+	put(t, s, "c", 3)
+	put(t, s, "c", 4)
+	sound(t, s)
+	right := disk.Copy()
+	must(t, errors.Join(disk.RemoveAll("box/store"), disk.Remove(markPath), disk.RemoveAll(card)))
+	_, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(disk), nil)
+	must(t, err)
+	s = openStore(t, disk)
+	_, err = s.Settle(ctx, nil, []Loss{{"a", nil}, {"c", []Span{{1, 2}}}}, "named")
+	must(t, err)
+	e := put(t, s, "c", 20)
+	must(t, errors.Join(s.db.Delete(codeKey(code(20)), pebble.NoSync), s.Close()))
+	takeCard(t, right, disk)
+	made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	must(t, err)
+	s = openStore(t, disk)
+	if again, err := s.Get(code(20)); err != nil || again.Number != e.Number {
+		t.Errorf("%+v, %v", again, err)
+	}
+	must(t, s.Close())
+	if !slices.ContainsFunc(made.Owed.Series, func(n Next) bool { return n.Lost() == "b: 1" }) {
+		t.Errorf("it asks %+v", made.Owed.Series)
+	}
+	accept(t, disk)
+	s = live(t, disk)
+	if b, c := put(t, s, "b", 21), put(t, s, "c", 22); b.Number < 2 || c.Number <= e.Number {
+		t.Errorf("b goes on at %d, c at %d", b.Number, c.Number)
+	}
+	sound(t, s)
+}
+
+// TestRecover_RotAndMark: a table is rotten where no row lies, and the mark is lost too: the store is made again.
+func TestRecover_RotAndMark(t *testing.T) {
+	disk := carded(t)
+	s := live(t, disk)
+	put(t, s, "a", 100)
+	sound(t, s)
+	must(t, errors.Join(openStore(t, disk).Close(), disk.Remove(markPath)))
+	tables := slices.DeleteFunc(disk.Files(), func(f string) bool {
+		return !strings.HasPrefix(f, "box/store/") || !strings.HasSuffix(f, ".sst")
+	})
+	for _, table := range tables {
+		for at := max(0, size(t, disk, table)-2000); at < size(t, disk, table); at += 97 { // behind the rows
+			rotten := disk.Copy()
+			harm(t, rotten, table, at)
+			if _, err := Assemble(ctx, Sources{Copy: card}, options(rotten), nil); err != nil {
+				t.Fatalf("%s, byte %d: %v", table, at, err)
+			}
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -146,8 +147,15 @@ func (r *assembly) run(ctx context.Context) error {
 		if err := errors.Join(makeParents(fs, r.o.Dir), makeParents(fs, r.o.MarkPath)); err != nil {
 			return err
 		}
-	} else if err := r.needed(ctx); err != nil {
+		lock, err := fs.Lock(r.o.Dir + ".lock") // an old store has its own
+		if err != nil {
+			return cmp.Or(onlyIf(errors.Is(err, syscall.EAGAIN), fmt.Errorf("%w (%w)", ErrInUse, err)), err)
+		}
+		defer func() { _ = errors.Join(fs.Remove(r.o.Dir+".lock"), lock.Close()) }() // it stays after a crash
+	} else if err := r.needed(ctx); errors.Is(err, ErrInUse) {
 		return err
+	} else if err != nil { // what an interrupted call left is of no use any more
+		return errors.Join(err, fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir()))
 	}
 	// 1. Make the store under another name. After a crash the next call removes it.
 	if err := errors.Join(fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir())); err != nil {
@@ -282,19 +290,9 @@ func (r *assembly) needed(ctx context.Context) error {
 		r.unsure = true // the store cannot even be opened
 		return nil
 	}
-	damaged := false
-	for _, p := range report.Problems {
-		switch p.Where {
-		case describeKey(keyRestored): // no damage: Settle deletes the row
-		case markProblem:
-			// In the last 32 KiB of its log, Pebble cannot tell damage from bytes that were never synced. The mark
-			// decides.
-			r.unsure = true
-		default:
-			damaged = true
-		}
-	}
-	if damaged {
+	// In the last 32 KiB of its log, Pebble cannot tell damage from bytes that were never synced. The mark decides.
+	r.unsure = slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Where == markProblem })
+	if report.damaged() {
 		return nil
 	}
 	db, err := openPebble(r.o, &damage{}, true) // opening it for writing would drop what follows damage in the log

@@ -280,6 +280,10 @@ func (a *assembly) name() error {
 			a.names[row.Sequence] = cmp.Or(a.names[row.Sequence], name)
 		}
 	}
+	for sequence, now := range a.again {
+		a.furthest[now] = max(a.furthest[now], a.furthest[sequence])
+		delete(a.furthest, sequence)
+	}
 	taken := make(map[string]uint32)
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
 		name := a.names[sequence]

@@ -157,6 +157,7 @@ type histories struct {
 	names    map[uint32]string
 	told     copyState         // how far each series got on media with the same history
 	furthest map[uint32]uint64 // the highest number that any medium names, by sequence
+	again    map[uint32]uint32 // the sequence of a series in the store, by its sequence on another medium, if they differ
 
 	// The next five fields are about the medium being read:
 	reached   copyState
@@ -167,7 +168,8 @@ type histories struct {
 }
 
 func newHistories() *histories {
-	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64)}
+	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64),
+		again: make(map[uint32]uint32)}
 }
 
 func (h *histories) begin() {
@@ -180,8 +182,16 @@ func (h *histories) begin() {
 // there are such series, a link of the medium counts only if another medium has it: on this medium the same ids may
 // belong to other records.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
+	for sequence, p := range h.reached.Series {
+		for other, name := range h.names {
+			if p.Name != "" && name == p.Name && other != sequence { // that store began the series anew, without this medium
+				h.again[sequence] = other
+				err = errors.Join(err, h.diverge(db, sequence))
+			}
+		}
+	}
 	for sequence := range h.diverged {
-		names = append(names, h.nameOf(sequence))
+		names = append(names, cmp.Or(h.names[h.again[sequence]], h.nameOf(sequence)))
 	}
 	slices.Sort(names)
 	for sequence, list := range h.gave {
