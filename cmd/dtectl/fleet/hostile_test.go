@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/signed"
@@ -891,17 +890,10 @@ func TestRekey_Says(t *testing.T) {
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
 	w.obey()
 	w.survey()
-	out := term.Out
-	defer func() { term.Out = out }()
 	says := func(c Rekey, old fleetproto.Key, want, not string) {
 		t.Helper()
-		printed, err := os.Create(w.at("printed"))
-		w.must(err)
-		term.Out = term.New(&printed)
-		w.must(c.run(t.Context(), w.chain, old))
-		text, err := os.ReadFile(w.at("printed"))
-		w.must(err)
-		if !strings.Contains(string(text), want) || strings.Contains(string(text), not) {
+		text := w.prints(func() { w.must(c.run(t.Context(), w.chain, old)) })
+		if !strings.Contains(text, want) || strings.Contains(text, not) {
 			t.Errorf("%+v says %q, and not %q: %s", c, want, not, text)
 		}
 	}
@@ -924,4 +916,31 @@ func TestRekey_Says(t *testing.T) {
 		"norte/1, zzz0/1, zzz1/1, zzz2/1, zzz3/1, zzz4/1, zzz5/1") {
 		t.Error(err)
 	}
+}
+
+// TestRekey_ForeignPoints: a thief signed a true box's enrolment again, with the points of sale of another branch. The
+// dry run shows them; left out, and enrolled again, the box takes nothing from the other branch.
+func TestRekey_ForeignPoints(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.obey()
+	robber := fleetproto.Signer{ID: directorID, Private: key("director")}
+	w.now = w.now.Add(time.Hour)
+	data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 1, Group: "tiendas",
+		Key: w.box("centro").status.Key, At: w.now, By: "ana@central", Points: append(w.box("norte").status.Points,
+			w.box("centro").status.Points...)}, robber)
+	w.must(err)
+	w.store.Put(fleetproto.BoxKey("centro", 1), data)
+	old := w.newKey("director 2")
+	if said := w.prints(func() { w.must((&Rekey{DryRun: true}).run(t.Context(), w.chain, old)) }); !strings.Contains(said,
+		"M001P002 M001P001, enrolled") {
+		t.Error(said)
+	}
+	w.must((&Rekey{Except: []string{"centro/1"}}).run(t.Context(), w.chain, old))
+	w.must((&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain))
+	w.box("centro").report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(w.box("centro").status.Key)}}).Run(t.Context(), w.chain))
+	next := w.add("norte")
+	next.report()
+	w.must((&Enrol{Boxes: []string{"norte=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
 }

@@ -243,8 +243,8 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 			if signed[e] {
 				continue
 			}
-			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
-				local(e.At), e.By)
+			term.Printf("%s, epoch %d, key %s, %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
+				strings.Trim(fmt.Sprint(e.Points), "[]"), local(e.At), e.By)
 			if c.moves = true; c.DryRun {
 				continue
 			}

@@ -359,6 +359,7 @@ func TestEnrol_ClockBack(t *testing.T) {
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
 	w.survey()
 	w.now = w.now.Add(-4 * time.Minute)
+	w.store.Lose(fleetproto.StatusKey("centro", 0)) // here the store's clock was ahead too, and the box's
 	b := w.box("centro")
 	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P050"})
 	b.report()

@@ -489,11 +489,21 @@ func TestStatus_ImageBeforeEnrolment(t *testing.T) {
 			t.Errorf("%q: %s", got, w.text())
 		}
 	}
-	b.status.At = w.now.Add(-time.Hour)
+	b.status.At = w.now.Add(-time.Hour) // it is put back
 	waits()
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Errorf("an earlier report counts: %q", got)
 	}
+	b.status.At = w.now.Add(time.Hour) // by a clock that was ahead, before it was enrolled
+	waits()
+	w.now = w.now.Add(time.Minute)
+	b.status.Sequence, b.status.Ready = 60, true
+	b.report()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Errorf("a clock was ahead: %q", got)
+	}
+	b.status.At = w.now.Add(-time.Hour)
+	waits()
 	w.store.Lose(fleetproto.StatusKey("centro", 1))
 	if got := w.codes("centro"); !slices.Contains(got, "older") {
 		t.Errorf("its status was lost: %q", got)

@@ -303,7 +303,8 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 			b.Stranger = waiting.status
 		}
 	} else if early := waiting.status; early != nil && (b.Seen.IsZero() || b.Status != nil &&
-		early.At.After(b.Status.At)) { // the box wrote this before it was enrolled, or is an image of then
+		early.At.After(b.Status.At) && w.waiting.Modified.After(w.own.Modified)) {
+		// the box wrote this before it was enrolled, or it is an image of then
 		b.Status, b.Seen = early, earlier(w.waiting.Modified, early)
 	}
 	// the replaced box may still run

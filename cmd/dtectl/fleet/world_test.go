@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/bundle"
@@ -244,6 +246,20 @@ func (w *world) text() string {
 	var b bytes.Buffer
 	w.must(w.survey().print(&b, func(*Branch) bool { return true }))
 	return b.String()
+}
+
+// prints returns what a function prints for people.
+func (w *world) prints(do func()) string {
+	w.t.Helper()
+	file, out := w.at("printed"), term.Out
+	defer func() { term.Out = out }()
+	printed, err := os.Create(file)
+	w.must(err)
+	term.Out = term.New(&printed)
+	do()
+	text, err := os.ReadFile(file)
+	w.must(errors.Join(err, printed.Close()))
+	return string(text)
 }
 
 // run is one look at the chain.
