@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
@@ -106,5 +107,26 @@ func TestCentreRules(t *testing.T) {
 	}
 	if b := find("2.1.0"); b.Where != fleet.Live || b.Ordered || b.From == "" || b.Document != "01" {
 		t.Errorf("%+v on %s", b, dte.Date(w.Now()))
+	}
+}
+
+// TestRecordReturn: the branch's own return is in the trail once, however often the appliance starts; the next return is
+// another act.
+func TestRecordReturn(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	trail := audit.New(w.Store, "00", nil, w.Now)
+	back := &rulestore.StepBack{Who: "the branch", To: records.RuleRef{Name: "dte01", Version: "2.1.0"}, Reason: "harm",
+		At: w.Now()}
+	again := *back
+	again.At = again.At.Add(time.Hour)
+	for i, b := range []*rulestore.StepBack{nil, back, back, &again, &again} {
+		w.Clock.Set(w.Now().Add(time.Minute))
+		recordReturn(trail, b, enginetest.Quiet)
+		list, err := trail.Acts(10)
+		if want := []int{0, 1, 1, 2, 2}[i]; err != nil || len(list) != want || want > 0 && (list[0].What != actReturn ||
+			list[0].Target != "dte01 2.1.0" || list[0].Who != "the branch") {
+			t.Errorf("after %d starts: %+v %v", i, list, err)
+		}
 	}
 }

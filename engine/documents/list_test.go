@@ -386,3 +386,50 @@ func TestList_States(t *testing.T) {
 		t.Errorf("%+v, want %v", x, totals)
 	}
 }
+
+// TestChanges: late results of the caller's branch come in order, each once: MH's seal of what it accepted, its words on
+// what it refused. A call behind the last result waits for the next.
+func TestChanges(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	r, caller := w.Engine.Documents(), enginetest.TestCaller(1)
+	decided := func(n byte, branch int64, to storage.State) {
+		head, err := json.Marshal(record.Head{Document: "01", Date: dte.Date(w.Now()), BranchID: branch, PointID: 1,
+			Form: record.FormContingency, Total: "1.00", ControlNumber: fmt.Sprint("DTE-", n),
+			Response: &authority.Response{SelloRecibido: "SELLO", DescripcionMsg: "TOTAL NO ES CORRECTO"}})
+		if err == nil {
+			_, err = w.Store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: storage.Code{n},
+				State: record.Reported, Head: head, Days: []uint32{record.Day(dte.Date(w.Now()))}})
+		}
+		if err == nil {
+			_, err = w.Store.Advance(t.Context(), storage.Code{n}, record.Reported, storage.Change{To: to, Announce: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	decided(1, 1, record.Accepted)
+	decided(2, 2, record.Accepted)
+	decided(3, 1, record.Rejected)
+	late, next, err := r.Changes(t.Context(), 0, caller)
+	if err != nil || len(late) != 2 || late[0].ControlNumber != "DTE-1" || late[0].Sello != "SELLO" || late[0].Text != "" ||
+		late[0].Estado != record.EstadoProcessed || late[1].ControlNumber != "DTE-3" || late[1].Sello != "" ||
+		!strings.Contains(late[1].Text, "TOTAL NO ES CORRECTO") || late[1].Estado != record.EstadoRejected ||
+		next != late[1].Cursor {
+		t.Fatalf("%+v, then %d: %v", late, next, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if late, same, err := r.Changes(over, next, caller); err != nil || len(late) > 0 || same != next {
+		t.Errorf("behind the last: %+v, then %d: %v", late, same, err)
+	}
+	decided(4, 2, record.Rejected) // of another branch: the call goes on waiting
+	decided(5, 1, record.Accepted)
+	if late, _, err := r.Changes(t.Context(), next, caller); err != nil || len(late) != 1 ||
+		late[0].ControlNumber != "DTE-5" {
+		t.Errorf("the next: %+v: %v", late, err)
+	}
+	if late, _, err := r.Changes(t.Context(), late[0].Cursor, caller); err != nil || len(late) != 2 {
+		t.Errorf("behind the first: %+v: %v", late, err)
+	}
+}

@@ -2,6 +2,8 @@ package documents_test
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/storage"
 )
 
 // After a crash the branch reads from the store what a token had stored today, as it was counted before: each sale and
@@ -70,4 +73,33 @@ func sale2(token int64) engine.Request {
 	r := enginetest.Sale("", 300)
 	r.Caller.TokenID = token
 	return r
+}
+
+// TestUsage_Before: what a token stored on a day counts up to the moment that was asked about: its sales, and its
+// corrections of any day's sales.
+func TestUsage_Before(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	now, day := w.Now(), dte.Date(w.Now())
+	for n, h := range []record.Head{
+		{Date: day, TokenID: 1, Bytes: 100},
+		{Date: day, TokenID: 2, Bytes: 50, Corrections: []record.Correction{{TokenID: 3, Bytes: 10, At: now.Add(-1)},
+			{TokenID: 3, Bytes: 7, At: now}, {TokenID: 3, Bytes: 5, At: now.AddDate(0, 0, -1)}}},
+		{Date: dte.Date(now.AddDate(0, 0, -1)), TokenID: 1, Bytes: 1000, Corrections: []record.Correction{{TokenID: 1,
+			Bytes: 3, At: now.Add(-time.Minute)}}},
+	} {
+		h.Document, h.Form, h.Total = "01", record.FormNormal, "1.00"
+		head, err := json.Marshal(h)
+		if err == nil {
+			_, err = w.Store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: storage.Code{byte(n + 1)},
+				State: record.Accepted, Head: head, Days: h.Days()})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := w.Engine.Documents().StoredBefore(now)(t.Context(), day)
+	if want := map[int64]int64{1: 103, 2: 50, 3: 10}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, want %v: %v", got, want, err)
+	}
 }
