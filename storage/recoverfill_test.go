@@ -349,6 +349,44 @@ func TestRecover_OldMark(t *testing.T) {
 	}
 }
 
+// TestRebuild_OldMark: an older card is in the slot, with the mark that lies on it, and the store is gone. What another
+// medium has, or names, shows that the mark is old.
+func TestRebuild_OldMark(t *testing.T) {
+	for name, lose := range map[string]func(disk *disktest.Disk) Sources{
+		"a later backup": func(disk *disktest.Disk) Sources {
+			must(t, disk.RemoveAll("box/store"))
+			return Sources{Copy: card, Backups: []string{backupDir}}
+		},
+		"a later card beside": func(disk *disktest.Disk) Sources {
+			must(t, disk.RemoveAll("box/store"))
+			return Sources{Copy: beside}
+		},
+		"the last status": func(disk *disktest.Disk) Sources {
+			must(t, disk.RemoveAll("box/store"))
+			return Sources{Copy: card, Last: map[string]uint64{"a": 97}}
+		},
+	} {
+		disk := carded(t)
+		older := disk.Copy()
+		s := live(t, disk)
+		for n := uint64(100); n < 200; n++ {
+			put(t, s, "a", n)
+		}
+		backup(t, s, backupDir)
+		put(t, s, "a", 200)
+		sound(t, s)
+		must(t, errors.Join(makeParents(disk, beside), disk.Rename(card, beside)))
+		takeCard(t, older, disk)
+		writeFile(t, disk, markPath, readFile(t, older, markPath))
+		made, err := Assemble(ctx, lose(disk), options(disk), nil)
+		must(t, err)
+		if i := slices.IndexFunc(made.Owed.Series, func(n Next) bool { return n.Series == "a" }); !made.Owed.MarkLost ||
+			!made.Owed.Series[i].Open {
+			t.Errorf("%s: it asks %+v", name, made.Owed)
+		}
+	}
+}
+
 // TestRecover_LaterMark: the mark is of a store that was made from this one, and no medium has that store's documents:
 // they are given up by name, and the box sells.
 func TestRecover_LaterMark(t *testing.T) {

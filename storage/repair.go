@@ -485,6 +485,9 @@ func (r *assembly) room() error {
 	return nil
 }
 
+// maxWaiting is more records of one series than ever wait for the mark at once.
+const maxWaiting = 64
+
 // finish makes the indexes of the taken rows, and finds what is missing.
 func (a *assembly) finish() error {
 	was, err := readJSON[*Restoration](a.db, keyRestored)
@@ -511,6 +514,10 @@ func (a *assembly) finish() error {
 	if a.noMark == nil { // another card may have another mark
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
+		}
+		for name, row := range series {
+			proven := max(row.Last, a.told.Series[row.Sequence].Last, a.named[name])
+			a.row.MarkLost = a.row.MarkLost || proven > a.marked.Series[name].Last+maxWaiting // an older card's mark
 		}
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)

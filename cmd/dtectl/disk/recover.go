@@ -612,7 +612,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 		term.Fprintf(out, "%s\n", why)
 	}
 	if o.MarkLost {
-		term.Fprintf(out, "the mark is lost: nothing shows the last numbers\n")
+		term.Fprintf(out, "the mark is lost, or is an old one: nothing shows the last numbers\n")
 	}
 	for _, m := range o.Missing {
 		term.Fprintf(out, "missing   %v\n", m)
