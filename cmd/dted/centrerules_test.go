@@ -110,8 +110,8 @@ func TestCentreRules(t *testing.T) {
 	}
 }
 
-// TestRecordReturn: the branch's own return is in the trail once, however often the appliance starts; the next return is
-// another act.
+// TestRecordReturn: the branch's own return is in the trail once, however often the appliance starts; the next return
+// is another act.
 func TestRecordReturn(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()

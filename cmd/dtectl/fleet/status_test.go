@@ -567,7 +567,8 @@ func TestRekey_Lost(t *testing.T) {
 	}
 }
 
-// TestJudge: each concern begins at exactly its limit, and says only what the branch's report and the desired state prove.
+// TestJudge: each concern begins at exactly its limit, and says only what the branch's report and the desired state
+// prove.
 func TestJudge(t *testing.T) {
 	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
 	first, next := fleetproto.Rule{Digest: "1", Name: "dte01", Version: "1.0.0", Document: "01"},
