@@ -52,7 +52,7 @@ var layers = map[string][]string{
 	"engine/fairqueue":        {},
 	"engine/fleet/fleetproto": {"engine/archive", "engine/dte", "rules/bundle", "rules/signed"},
 	"cmd/dtectl/fleet": {"engine/fairqueue", "cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine/archive",
-		"engine/dte", "engine/fleet/fleetproto", "engine/sign", "gateway/door", "rules/bundle"},
+		"engine/dte", "engine/fleet/fleetproto", "engine/record", "engine/sign", "gateway/door", "rules/bundle"},
 	"engine/fleet/ship": {"engine/archive", "engine/fairqueue", "engine/fleet/fleetproto"},
 	"engine/fleet": {"engine/archive", "engine/fairqueue", "engine/fleet/fleetproto", "engine/dte",
 		"rules/bundle"},
