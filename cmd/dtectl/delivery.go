@@ -59,19 +59,15 @@ type deliveryList struct {
 }
 
 // givenUp asks the appliance for the deliveries that were given up.
-func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) (*adminclient.Gateway,
-	[]outbox.Failure, error) {
+func givenUp(ctx context.Context, g *adminclient.Gateway) ([]outbox.Failure, error) {
 	var s adminapi.GivenUp
-	g, err := f.Open(top)
-	if err == nil {
-		err = g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
-	}
-	return g, s.Failures, err
+	err := g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
+	return s.Failures, err
 }
 
 // Run prints the first thousand deliveries that were given up, the oldest first.
-func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
-	_, list, err := givenUp(ctx, c.Flags, top)
+func (c *deliveryList) Run(ctx context.Context, g *adminclient.Gateway) error {
+	list, err := givenUp(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -91,11 +87,11 @@ type deliveryRetry struct {
 }
 
 // Run fails if no delivery of the named documents had been given up.
-func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *deliveryRetry) Run(ctx context.Context, g *adminclient.Gateway) error {
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
-	g, list, err := givenUp(ctx, c.Flags, top)
+	list, err := givenUp(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -119,10 +115,6 @@ type deliveryForget struct {
 }
 
 // Run fails if no delivery of the named documents had been given up.
-func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
-	g, err := c.Open(top)
-	if err != nil {
-		return err
-	}
+func (c *deliveryForget) Run(ctx context.Context, g *adminclient.Gateway) error {
 	return g.SettleDeliveries(ctx, "forget", c.Codes, false)
 }

@@ -85,7 +85,7 @@ func explain(r *engine.Appraisal) string {
 }
 
 // Run can be repeated, even after it was killed: it skips invalidated documents, and sends unanswered events again.
-func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *invalidateCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
 		return err
@@ -99,10 +99,6 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 			return fmt.Errorf("writing the report: %w", err)
 		}
 		defer report.Close() // each Write has returned its own error
-	}
-	b, err := c.Open(top)
-	if err != nil {
-		return err
 	}
 	return c.recall(ctx, b, list, report)
 }

@@ -62,7 +62,7 @@ func TestInvalidate_Pace(t *testing.T) {
 				if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				b, err := adminclient.Flags{Gateway: "http://127.0.0.1:1", TokenFile: token}.Open(nil)
+				b, err := adminclient.Flags{Gateway: "http://127.0.0.1:1", TokenFile: token}.ProvideGateway(nil)
 				if err != nil {
 					t.Fatal(err)
 				}

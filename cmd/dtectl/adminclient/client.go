@@ -54,8 +54,9 @@ func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	return g, err
 }
 
-// Open returns the appliance that the flags name. It refuses unencrypted HTTP to another machine.
-func (f Flags) Open(top *Options) (*Gateway, error) {
+// ProvideGateway returns the appliance that the flags name, for the verb. It refuses unencrypted HTTP to another
+// machine.
+func (f Flags) ProvideGateway(top *Options) (*Gateway, error) {
 	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.URL != "" {
 		if err := config.CheckURL(g.URL); err != nil {
@@ -210,14 +211,9 @@ type ShowFlags struct {
 	Flags
 }
 
-// Show sends a request to the appliance that the flags name, and calls print with the answer.
-func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path string,
-	print func(answer *T) error) error {
-	g, err := f.Open(top)
-	if err != nil {
-		return err
-	}
-	if f.JSON {
+// Show sends a request to an appliance, and prints the answer as JSON or calls print with it.
+func Show[T any](ctx context.Context, g *Gateway, asJSON bool, method, path string, print func(answer *T) error) error {
+	if asJSON {
 		var answer json.RawMessage
 		if err := g.Ask(ctx, method, path, nil, nil, &answer); err != nil {
 			return err

@@ -19,7 +19,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 	const says = "is plain HTTP to \"10.255.255.1\""
 	flags := Flags{Gateway: "http://10.255.255.1:8081", TokenFile: token}
-	if _, err := flags.Open(&Options{}); err == nil || !strings.Contains(err.Error(), says) {
+	if _, err := flags.ProvideGateway(&Options{}); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("--gateway: %v", err)
 	}
 	if err := onThisBox("10.255.255.1", "ops.tls"); err == nil {

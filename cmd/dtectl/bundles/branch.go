@@ -50,7 +50,7 @@ type PushCommand struct {
 
 // Run sends the bundles in order and stops at the first failure; the error names the bundles not sent. It can be
 // repeated: it skips a bundle that the branch already has.
-func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *PushCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branch's record")
 	}
@@ -64,10 +64,6 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	}
 	if c.Fewer {
 		query.Set("fewer_cases", "1")
-	}
-	b, err := c.Open(top)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -135,8 +131,8 @@ type listCommand struct {
 
 // Run prints one line for each bundle, and the last automatic return. It fails if a rule has ended without a successor,
 // or may not be used.
-func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
+func (c *listCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return adminclient.Show(ctx, b, c.JSON, http.MethodGet, "/admin/rules", c.print)
 }
 
 func (c *listCommand) print(s *rulestore.Listing) error {
@@ -211,8 +207,8 @@ func (*rollbackCommand) Help() string {
 }
 
 // Run takes the versions above the named version out of use. The branch's lowest admissible version does not change.
-func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return c.step(ctx, top, "rollback", c.Expired)
+func (c *rollbackCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return c.step(ctx, b, "rollback", c.Expired)
 }
 
 type reinstateCommand struct{ ruleTarget }
@@ -223,8 +219,8 @@ func (*reinstateCommand) Help() string {
 }
 
 // Run puts back in force a bundle that the branch took out of use by itself.
-func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return c.step(ctx, top, "reinstate", false)
+func (c *reinstateCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return c.step(ctx, b, "reinstate", false)
 }
 
 type cancelCommand struct{ ruleTarget }
@@ -236,13 +232,13 @@ func (*cancelCommand) Help() string {
 }
 
 // Run removes a bundle that is not yet in force, or the only bundle of a type.
-func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return c.step(ctx, top, "cancel", false)
+func (c *cancelCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return c.step(ctx, b, "cancel", false)
 }
 
-func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, act string, expired bool) error {
+func (c *ruleTarget) step(ctx context.Context, b *adminclient.Gateway, act string, expired bool) error {
 	t := rulestore.Target{Name: c.Name, Schema: c.Schema, Version: c.Version, Expired: expired}
-	return takeStep(ctx, top, c.Flags, act, c.Reason, t)
+	return takeStep(ctx, b, act, c.Reason, t)
 }
 
 type acknowledgeCommand struct {
@@ -256,18 +252,13 @@ func (*acknowledgeCommand) Help() string {
 }
 
 // Run fails if a branch has not returned to an earlier bundle by itself.
-func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return takeStep(ctx, top, c.Flags, "acknowledge", c.Reason, rulestore.Target{})
+func (c *acknowledgeCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return takeStep(ctx, b, "acknowledge", c.Reason, rulestore.Target{})
 }
 
 // takeStep makes a branch roll back, reinstate or cancel a bundle, or acknowledge its own return to a bundle; act names
 // the verb.
-func takeStep(ctx context.Context, top *adminclient.Options, f adminclient.Flags, act, reason string,
-	to rulestore.Target) error {
-	b, err := f.Open(top)
-	if err != nil {
-		return err
-	}
+func takeStep(ctx context.Context, b *adminclient.Gateway, act, reason string, to rulestore.Target) error {
 	var back rulestore.StepBack
 	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to,
 		&back); err != nil {
@@ -304,14 +295,10 @@ type rulesShadowStart struct {
 }
 
 // Run starts a shadow rule. Tills never wait for the shadow.
-func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *rulesShadowStart) Run(ctx context.Context, b *adminclient.Gateway) error {
 	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
-	}
-	b, err := c.Open(top)
-	if err != nil {
-		return err
 	}
 	var a rulestore.Activation
 	query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
@@ -324,15 +311,15 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) er
 type rulesShadowShow struct{ adminclient.ShowFlags }
 
 // Run prints the differences.
-func (c *rulesShadowShow) Run(ctx context.Context, top *adminclient.Options) error {
-	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules/shadow", printShadow)
+func (c *rulesShadowShow) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return adminclient.Show(ctx, b, c.JSON, http.MethodGet, "/admin/rules/shadow", printShadow)
 }
 
 type rulesShadowStop struct{ adminclient.ShowFlags }
 
 // Run ends the shadow and prints the differences.
-func (c *rulesShadowStop) Run(ctx context.Context, top *adminclient.Options) error {
-	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodDelete, "/admin/rules/shadow", printShadow)
+func (c *rulesShadowStop) Run(ctx context.Context, b *adminclient.Gateway) error {
+	return adminclient.Show(ctx, b, c.JSON, http.MethodDelete, "/admin/rules/shadow", printShadow)
 }
 
 func printShadow(s *rulestore.ShadowResult) error {

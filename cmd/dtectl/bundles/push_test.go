@@ -74,18 +74,28 @@ func pushTo(t *testing.T, o *office, names ...string) *PushCommand {
 	return c
 }
 
+// pushed runs a push as dtectl does.
+func pushed(t *testing.T, c *PushCommand) error {
+	t.Helper()
+	g, err := c.ProvideGateway(&adminclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Run(t.Context(), g)
+}
+
 // A push shows every step. A repeated push skips what the branch has already.
 func TestPush(t *testing.T) {
 	o := &office{refuse: true}
 	c := pushTo(t, o, "contingencia/v4")
-	if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || err.Error() !=
+	if err := pushed(t, c); err == nil || err.Error() !=
 		"the bundle is refused at the step compiler" {
 		t.Errorf("refused: %v", err)
 	}
 	o.refuse = false
 	for _, says := range []string{"signature  ok", "was live already"} {
 		said := cmdtest.Capture(t, func() {
-			if err := c.Run(t.Context(), &adminclient.Options{}); err != nil {
+			if err := pushed(t, c); err != nil {
 				t.Error(err)
 			}
 		})
@@ -99,14 +109,14 @@ func TestPush(t *testing.T) {
 	if err := os.WriteFile(c.TokenFile, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
+	if err := pushed(t, c); err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
 		t.Errorf("another token: %v", err)
 	}
 }
 
 // A push of several bundles ends at the first refused bundle, and names the bundles that were not sent.
 func TestPush_NotSent(t *testing.T) {
-	err := pushTo(t, &office{refuse: true}, "contingencia/v4", "contingencia/v3").Run(t.Context(), &adminclient.Options{})
+	err := pushed(t, pushTo(t, &office{refuse: true}, "contingencia/v4", "contingencia/v3"))
 	if err == nil || !strings.HasPrefix(err.Error(), "the bundle is refused at the step compiler; not sent: "+
 		"contingencia 1.") {
 		t.Errorf("got %v", err)

@@ -32,11 +32,7 @@ type documentsCommand struct {
 }
 
 // Run reads the branch's documents page by page, and prints each page before it reads the next.
-func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	b, err := c.Open(top)
-	if err != nil {
-		return err
-	}
+func (c *documentsCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	query := url.Values{"rule": {strings.ToLower(c.Version)}, "name": {c.Name}, "from": {c.From}, "to": {c.To}}
 	bar, n := term.NewGauge(term.Err), 0
 	for after, more := uint64(0), true; more; {
@@ -137,14 +133,10 @@ type backtestCommand struct {
 }
 
 // Run lists every amount that differs, and the totals by field.
-func (c *backtestCommand) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *backtestCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
-	}
-	b, err := c.Open(top)
-	if err != nil {
-		return err
 	}
 	last, err := c.follow(ctx, b, http.MethodPost, "/admin/rules/backtest", data)
 	if err != nil {
@@ -178,11 +170,7 @@ type replayCommand struct {
 }
 
 // Run fails if a stored document differs from the document that its bundle makes from the same facts.
-func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	b, err := c.Open(top)
-	if err != nil {
-		return err
-	}
+func (c *replayCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	if c.Code != "" {
 		var one rulestore.Comparison
 		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/replay", url.Values{"code": {c.Code}}, nil,
