@@ -79,8 +79,8 @@ func (b *Branch) collect(ch chan<- prometheus.Metric) {
 	gauge("dte_chain_branch_desired_version", "The last desired state that the branch verified.",
 		float64(s.Desired.Version))
 	if ratio, known := s.RefusedRatio(); known {
-		gauge("dte_chain_branch_refused_ratio", "The share of refusals in MH's newest decisions about the documents of "+
-			"the rule in force that MH refuses most; absent before the first.", ratio)
+		gauge("dte_chain_branch_refused_ratio", "The share of refusals in MH's newest decisions about the documents "+
+			"of the rule in force that MH refuses most; absent before the first.", ratio)
 	}
 	for _, e := range s.Certificates { // a Status with an unknown or a repeated name is refused
 		gauge("dte_chain_branch_certificate_end_timestamp_seconds", "When a certificate of the branch ends.", e.Ends,
