@@ -517,8 +517,7 @@ func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return nil
 	}
 	if err := e.invalidable(rule, o, now); err != nil {
-		var refused *refusal.Error
-		if !errors.As(err, &refused) || refused.Code != refusal.CodeNotInvalidable {
+		if refused, ok := errors.AsType[*refusal.Error](err); !ok || refused.Code != refusal.CodeNotInvalidable {
 			return err
 		}
 		a.Verdict = RecallHeld

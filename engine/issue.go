@@ -191,8 +191,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 
 // notStored returns the answer to a sale that was not stored: its refusal, or the store's failure.
 func notStored(err error) error {
-	var refused *refusal.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal.Error](err); ok {
 		return refused
 	}
 	return refusal.Unavailable(err, "El documento no pudo guardarse")
@@ -416,8 +415,8 @@ func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, er
 		return faults, nil
 	}
 	err = e.takeBack(d, d.from)
-	var refused *refusal.Error
-	if errors.As(err, &refused) && len(refused.Faults) > 0 && e.completeReturn(d, d.from, nil) == nil {
+	if refused, ok := errors.AsType[*refusal.Error](err); ok && len(refused.Faults) > 0 &&
+		e.completeReturn(d, d.from, nil) == nil {
 		// Of the other parts, the appendix alone does not depend on the lines, which are wrong.
 		refused.Faults = append(refused.Faults, slices.DeleteFunc(e.breaches(d.rule, d, nil), func(f dte.Fault) bool {
 			return !strings.HasPrefix(f.Path, "apendice")
@@ -538,8 +537,7 @@ func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) 
 		return func() {}, nil
 	}
 	end, err = e.large.Enter(ctx, req.Caller.TokenID)
-	var busy *fairqueue.Busy
-	if errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*fairqueue.Busy](err); ok {
 		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Err: busy,
 			Message: "Este token tiene demasiadas ventas grandes en espera"}
 	}

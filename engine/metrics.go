@@ -54,8 +54,7 @@ func newMetrics() *metrics {
 }
 
 func refusalCode(err error) string {
-	var refused *refusal.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal.Error](err); ok {
 		return refused.Code
 	}
 	return refusal.CodeInternal

@@ -169,8 +169,7 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 		return nil, d.Refusal()
 	}
 	r, err := do(c.deadline, req)
-	var refused *refusal.Error
-	if errors.As(err, &refused) && len(refused.Faults) > 0 {
+	if refused, ok := errors.AsType[*refusal.Error](err); ok && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
 		if refused.Code == refusal.CodeValidation {
 			return nil, d.Refusal()

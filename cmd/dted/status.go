@@ -172,8 +172,7 @@ func (s *status) month() *page.Month {
 			records.Caller{Point: records.Point{BranchID: s.cfg.Branch.ID}})
 	})
 	if err != nil {
-		var unread *refusal.Error
-		if !errors.As(err, &unread) {
+		if _, unread := errors.AsType[*refusal.Error](err); !unread {
 			s.log.Error("counting the month's documents", "error", err)
 		}
 		return nil

@@ -219,8 +219,7 @@ func (r *Register) count(ctx context.Context, date string, at record.Point, now 
 		}
 		rest()
 	}
-	var refused *refusal.Error
-	if err != nil && ctx.Err() != nil && !errors.As(err, &refused) {
+	if _, refused := errors.AsType[*refusal.Error](err); err != nil && ctx.Err() != nil && !refused {
 		return nil, refusal.Unavailable(err, "El cierre de ese día aún se está preparando")
 	}
 	if err != nil {

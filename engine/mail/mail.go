@@ -191,8 +191,7 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 func failed(doing string, setup int, err error) Outcome {
 	var certificate *tls.CertificateVerificationError
 	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}
-	var reply *textproto.Error
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[*textproto.Error](err); ok {
 		if reply.Code >= 400 && reply.Code <= 599 {
 			o.Code = reply.Code
 		}

@@ -171,8 +171,7 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})
-	var conflict *storage.ConflictError
-	if errors.As(err, &conflict) {
+	if _, conflict := errors.AsType[*storage.ConflictError](err); conflict {
 		return nil
 	}
 	return err

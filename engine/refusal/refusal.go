@@ -89,8 +89,7 @@ func Unavailable(err error, message string) *Error {
 
 // Internal returns the error for a fault of the appliance. It returns nil and an *Error unchanged.
 func Internal(err error) error {
-	var refused *Error
-	if err == nil || errors.As(err, &refused) {
+	if _, refused := errors.AsType[*Error](err); refused || err == nil {
 		return err
 	}
 	return &Error{Code: CodeInternal,
@@ -104,8 +103,7 @@ func NotFound(code dte.Code) *Error {
 
 // Faults returns the faults in an error, or nil if it has no faults.
 func Faults(err error) []dte.Fault {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.Faults
 	}
 	return nil

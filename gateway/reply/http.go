@@ -52,8 +52,7 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 // syntax returns the refusal of a body that is not strict JSON. Its fault names line and column, both counted from 1.
 func syntax(err error, body []byte) *refusal.Error {
 	e := problem.ForTill(refusal.CodeValidation, "El cuerpo no es JSON válido")
-	var s *dte.SyntaxError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*dte.SyntaxError](err); ok {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
 		line := bytes.LastIndexByte(before, '\n') + 1
 		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1,

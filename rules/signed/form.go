@@ -40,8 +40,7 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, fmt.Errorf("%w: %s:%s: %s: a JSON %s does not fit", f.Wrong, f.Name,
 				Position(b, int(wrong.Offset)-1), wrong.Field, wrong.Value)
 		}

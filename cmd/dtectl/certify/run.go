@@ -168,8 +168,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	var got record
 	err = r.till.insist(ctx, http.MethodPost, Path(kind), fmt.Sprintf("certify-%016x-%s-%d", r.o.Seed, kind, ordinal),
 		text, &got)
-	var no *adminclient.Refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*adminclient.Refusal](err); ok {
 		r.unissued(kind, origin, no)
 		return nil
 	}

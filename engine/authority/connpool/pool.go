@@ -182,8 +182,7 @@ func (l *Link) unconnected() error {
 	l.mu.Lock()
 	err := l.failure
 	l.mu.Unlock()
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return joinCauses(err, l.names.silent())
 	}
 	return err
