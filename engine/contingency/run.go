@@ -82,10 +82,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-c.work:
 			// Wait for more documents, because every sale in contingency wakes this loop.
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
+			_ = fairqueue.Sleep(ctx, 100*time.Millisecond)
 		case <-time.After(next):
 		}
 	}

@@ -203,12 +203,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // Await waits until done is closed, at most for limit, and reports whether done was closed in time.
 func Await(limit time.Duration, done <-chan struct{}) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }

@@ -193,22 +193,19 @@ func (s *Store) Run(ctx context.Context) error {
 		if shadow != nil {
 			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
 		}
-		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case r := <-s.guard.Wanted():
 			s.Return(ctx, r)
 		case code := <-offered:
 			s.look(ctx, shadow, code)
 		case <-s.shadows.changed: // another shadow runs, or no shadow runs
-		case <-timer.C:
+		case <-time.After(next):
 			if shadow != nil && !s.o.Now().Before(shadow.until) {
 				s.shadows.running.CompareAndSwap(shadow, nil)
 			}
 		}
-		timer.Stop()
 		if today := s.today(); today != day {
 			if err := s.Refresh(ctx); err != nil {
 				s.o.Logger.Error("changing to the day's rules", "error", err)

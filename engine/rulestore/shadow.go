@@ -33,11 +33,8 @@ type shadow struct {
 }
 
 type shadows struct {
-	running atomic.Pointer[shadow]
-	changed fairqueue.Bell // rings when a shadow starts or is stopped
-
-	latestMu sync.Mutex
-	latest   *shadow // running or ended
+	running, latest atomic.Pointer[shadow] // latest: running or ended
+	changed         fairqueue.Bell         // rings when a shadow starts or is stopped
 }
 
 // ShadowResult is what a shadow has found so far.
@@ -88,9 +85,7 @@ func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 		most: most,
 		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most,
 			Results: make(map[string]int), Differing: []*Comparison{}}}
-	s.shadows.latestMu.Lock()
-	s.shadows.latest = sh
-	s.shadows.latestMu.Unlock()
+	s.shadows.latest.Store(sh)
 	s.shadows.running.Store(sh)
 	s.shadows.changed.Ring()
 	return a, nil
@@ -104,9 +99,7 @@ func (s *Store) StopShadow() {
 
 // Shadowed returns the findings of the latest shadow, or nil.
 func (s *Store) Shadowed() *ShadowResult {
-	s.shadows.latestMu.Lock()
-	sh := s.shadows.latest
-	s.shadows.latestMu.Unlock()
+	sh := s.shadows.latest.Load()
 	if sh == nil {
 		return nil
 	}

@@ -149,15 +149,12 @@ func (l *Link) Run(ctx context.Context) error {
 	l.running = true
 	l.mu.Unlock()
 	for {
-		timer := time.NewTimer(l.tend())
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case <-l.kick:
-		case <-timer.C:
+		case <-time.After(l.tend()):
 		}
-		timer.Stop()
 	}
 }
 
