@@ -37,10 +37,8 @@ type Options struct {
 	Store     *storage.Store
 	Signer    *sign.Signer
 	Authority *authority.Client
-	// Rules come from Shelf or, if Shelf is nil, from the book Rules, which never changes.
-	Shelf  *rulestore.Store
-	Rules  *rulestore.Book
-	Issuer record.Issuer
+	Shelf     *rulestore.Store
+	Issuer    record.Issuer
 	// DoubtFor is how long MH may work on a document after a sending, default 2 min: see authority.Sender.
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
@@ -81,8 +79,8 @@ type Engine struct {
 	lost    *record.LostRecords
 	signer  *sign.Signer
 	sender  *authority.Sender
-	sending atomic.Int64           // documents on their way to MH
-	shelf   *rulestore.Store       // may be nil
+	sending atomic.Int64 // documents on their way to MH
+	shelf   *rulestore.Store
 	rules   func() *rulestore.Book // returns the book in force
 	issuer  record.Issuer
 	keys    storage.Locks    // idempotency keys of running requests, and "recall"
@@ -127,20 +125,12 @@ func New(o Options) (e *Engine, err error) {
 		lost[i] = authority.Span(g)
 	}
 	e = &Engine{o: o, store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger), signer: o.Signer, shelf: o.Shelf,
-		rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer, log: o.Logger,
+		rules: o.Shelf.Book, issuer: o.Issuer, log: o.Logger,
 		large: fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: o.Now}),
 		now:   o.Now, metrics: newMetrics()}
-	giveWay := func() func() { return nil }
-	if e.shelf != nil {
-		e.rules, giveWay = e.shelf.Book, func() func() { return e.shelf.GiveWay(2) }
-	}
-	if o.Rules != nil {
-		if err := record.Learn(o.Rules.Types(o.Issuer.Ambiente, dte.Date(o.Now()))...); err != nil {
-			return nil, err
-		}
-	}
+	giveWay := func() func() { return o.Shelf.GiveWay(2) }
 	e.sends.Store(o.Now().UnixMilli())
-	e.documents = documents.New(o.Store, o.Shelf, o.Issuer, e.Catalogue)
+	e.documents = documents.New(o.Store, giveWay, o.Issuer, e.Catalogue)
 	e.outbox = outbox.New(outbox.Options{
 		Delivery: o.Delivery, Store: e.store, Lost: e.lost, Issuer: e.issuer,
 		Logger: e.log, Now: e.now, Rand: o.Rand, GiveWay: giveWay,

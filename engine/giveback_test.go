@@ -495,7 +495,7 @@ func (g *giving) exaggerated(item dte.Value) dte.Value {
 func (g *giving) keep(o *original, document string, r *record.View, err error, parts map[int]dte.Amount, want bool) {
 	var e *refusal.Error
 	switch {
-	case g.Book != nil && errors.As(err, &e) && e.Code == refusal.CodeInternal && strings.Contains(e.Error(),
+	case g.Book != nil && errors.As(err, &e) && e.Code == refusal.CodeRuleFailed && strings.Contains(e.Error(),
 		"which the sale does not say"):
 		g.done["rogue"]++
 	case err == nil:

@@ -364,10 +364,9 @@ func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, error) {
 	r := d.rule
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
-	switch {
-	case err == nil:
+	if err == nil {
 		e.shelf.Answered(r, d.request.Caller.Point.ID)
-	case e.shelf != nil && ctx.Err() == nil:
+	} else if ctx.Err() == nil {
 		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay,
 			dte.Date(d.dated)), d.facts, d.filling(), err)
 	}

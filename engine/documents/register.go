@@ -18,7 +18,6 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
 
@@ -36,17 +35,9 @@ type Register struct {
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store. Long reads let the sales that shelf counts go first; shelf may be nil.
-func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, catalogue Catalogue) *Register {
-	r := &Register{store: store, issuer: issuer, catalogue: catalogue}
-	r.rest = func() func() {
-		if shelf == nil {
-			return func() {}
-		}
-		return shelf.GiveWay(2)
-	}
-	r.ledger = newLedger(store, r.rest)
-	return r
+// New returns the register of a store.
+func New(store *storage.Store, rest func() func(), issuer record.Issuer, catalogue Catalogue) *Register {
+	return &Register{store: store, issuer: issuer, catalogue: catalogue, rest: rest, ledger: newLedger(store, rest)}
 }
 
 // Document returns a stored document of the caller's branch, after it is settled.

@@ -36,7 +36,7 @@ func TestTally(t *testing.T) {
 	look := func(date string, n int, want map[int]documents.Hour) {
 		t.Helper()
 		for _, counter := range []*documents.Register{w.Engine.Documents(),
-			documents.New(w.Store, nil, enginetest.TestIssuer(), nil)} {
+			documents.New(w.Store, func() func() { return func() {} }, enginetest.TestIssuer(), nil)} {
 			got, err := counter.Today(t.Context(), w.Now())
 			if err != nil || got.Partial || got.Date != date || got.Documents["01"] != n {
 				t.Fatalf("%+v %v", got, err)

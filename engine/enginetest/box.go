@@ -249,7 +249,7 @@ func (b *Box) TryStart() (err error) {
 	issuer := TestIssuer()
 	issuer.Ambiente = ambiente
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(Common(b.T).Key), Authority: client,
-		Rules:  cmp.Or(b.Book, Common(b.T).Book),
+		Shelf:  Ruled(b.T, b.Store, cmp.Or(b.Book, Common(b.T).Book), ambiente, b.Now),
 		Issuer: issuer, Logger: b.Log, Now: b.Now, Reachable: b.link.Ready(),
 		DoubtFor: b.DoubtFor, Patience: b.Patience, Contingency: b.Policy, RecoverEvery: cmp.Or(b.Every,
 			time.Minute), Delivery: b.Delivery})

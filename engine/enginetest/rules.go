@@ -3,11 +3,15 @@ package enginetest
 import (
 	"context"
 	"testing"
+	"time"
 
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
+	"dtegate/storage"
 )
 
 // Shelf gives a world's engine a shelf: what the store has, and what the test ships.
@@ -19,6 +23,16 @@ func (w *World) Shelf(shipped map[string][]byte) *rulestore.Store {
 	}
 	w.Adopt(s)
 	return s
+}
+
+// Ruled returns a shelf that has no bundle: its rules are a book.
+func Ruled(t testing.TB, store *storage.Store, book *rulestore.Book, ambiente string,
+	now func() time.Time) *rulestore.Store {
+	t.Helper()
+	if err := record.Learn(book.Types(ambiente, dte.Date(now()))...); err != nil {
+		t.Error(err)
+	}
+	return rulestore.New(rulestore.Options{Store: store, Book: book, Ambiente: ambiente, Logger: Quiet, Now: now})
 }
 
 // Adopt has the branch compute by a shelf.

@@ -303,7 +303,7 @@ func (w *World) options(shelf *rulestore.Store) engine.Options {
 	}
 	o.Issuer.Ambiente = w.ambiente
 	if shelf == nil {
-		o.Rules = Common(w.T).Book
+		o.Shelf = Ruled(w.T, w.Store, Common(w.T).Book, w.ambiente, o.Now)
 	}
 	if w.Change != nil {
 		w.Change(&o)

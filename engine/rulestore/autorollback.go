@@ -18,12 +18,8 @@ import (
 	"dtegate/storage"
 )
 
-// Answered is Guard.Answered. On a nil Store it does nothing.
-func (s *Store) Answered(r *Rule, point int64) {
-	if s != nil {
-		s.guard.Answered(r, point)
-	}
-}
+// Answered is Guard.Answered.
+func (s *Store) Answered(r *Rule, point int64) { s.guard.Answered(r, point) }
 
 // How a sale is computed after its rule failed: see Options.OnFailure.
 const (
@@ -88,12 +84,10 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 }
 
 // EventFailed counts the failure of an event's bundle that contradicts the box's data, and returns the error for an
-// operator or a till. A nil Store counts nothing.
+// operator or a till.
 func (s *Store) EventFailed(e *Event, cause error) error {
-	if s != nil {
-		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
-		s.metrics.unsold.Inc()
-	}
+	s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
+	s.metrics.unsold.Inc()
 	return &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
 		Message: fmt.Sprintf("La regla %s %s falló; avise a quien administra el equipo", e.Ref.Name, e.Ref.Version)}
 }
@@ -101,18 +95,16 @@ func (s *Store) EventFailed(e *Event, cause error) error {
 // ruleFailedRetry is how long a till should wait before it asks again. Meanwhile somebody may push a working rule.
 const ruleFailedRetry = time.Minute
 
-// Judge counts MH's decision about a document; to is the document's new state. On a nil Store it does nothing.
+// Judge counts MH's decision about a document; to is the document's new state.
 func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
-	if s != nil && (to == record.Accepted || to == record.Rejected) {
+	if to == record.Accepted || to == record.Rejected {
 		s.guard.Decided(s.verdict(entry, h, to), s.book.Load())
 	}
 }
 
-// JudgeEvent counts MH's decision about an event. On a nil Store it does nothing.
+// JudgeEvent counts MH's decision about an event.
 func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
-	if s != nil {
-		s.guard.Decided(Verdict{Rule: rule, Accepted: accepted, At: s.o.Now()}, s.book.Load())
-	}
+	s.guard.Decided(Verdict{Rule: rule, Accepted: accepted, At: s.o.Now()}, s.book.Load())
 }
 
 // recounted is how many of the store's newest records recount reads.

@@ -280,10 +280,9 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 }
 
 // PickPast returns the rule of a document type on a past day. The live book has only the rules of yesterday and later.
-// On a nil Store it returns ErrNoRule.
 func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
 	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
-	if s == nil || err != nil {
+	if err != nil {
 		return nil, rules.ErrNoRule
 	}
 	book, err := s.assemble(ctx, s.computable(), at)

@@ -54,9 +54,6 @@ type ShadowResult struct {
 
 // OfferToShadow passes a stored sale to the running shadow, if any, without waiting: a busy shadow skips the sale.
 func (s *Store) OfferToShadow(document string, code storage.Code) {
-	if s == nil {
-		return
-	}
 	sh := s.shadows.running.Load()
 	if sh == nil || sh.candidate.Document != document {
 		return

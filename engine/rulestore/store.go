@@ -54,6 +54,7 @@ type Options struct {
 	Returned func(StepBack)
 	// Accept may refuse a book before it goes live; nil accepts every book.
 	Accept func(*Book) error
+	Book   *Book        // in force until Load; nil: none
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
@@ -143,7 +144,7 @@ func New(o Options) *Store {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Store{
+	s := &Store{
 		o:          o,
 		metrics:    newMetrics(),
 		loaded:     make(map[string]*rules.Rule),
@@ -151,6 +152,8 @@ func New(o Options) *Store {
 		guard:      newGuard(o.Points),
 		shadows:    shadows{changed: fairqueue.NewBell()},
 	}
+	s.book.Store(o.Book)
+	return s
 }
 
 // Book returns the rules in force.
