@@ -46,9 +46,7 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c record.Caller)
 			continue
 		}
 		infos[i].Found, infos[i].Estado, infos[i].Tipo = true, estado, record.TypeOf(h.Document).Name
-		if h.Response != nil && estado != record.EstadoRejected {
-			infos[i].Sello = h.Response.SelloRecibido
-		}
+		infos[i].Sello = h.Seal(entry.State)
 	}
 	return infos, nil
 }
@@ -228,13 +226,9 @@ func (f *Filter) days() ([]string, error) {
 }
 
 func line(entry storage.Entry, h *record.Head, estado string) Line {
-	l := Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document,
+	return Line{ID: int64(entry.ID), Tipo: record.TypeOf(h.Document).Name, Document: h.Document,
 		Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Estado: estado, Total: h.Total,
-		Date: h.Date, PointID: h.PointID, CreatedAt: h.CreatedAt}
-	if h.Response != nil && estado != record.EstadoRejected {
-		l.Sello = h.Response.SelloRecibido
-	}
-	return l
+		Date: h.Date, Sello: h.Seal(entry.State), PointID: h.PointID, CreatedAt: h.CreatedAt}
 }
 
 // Late is a result that came after the answer to the till: of a document issued in contingency or settled after a
@@ -277,11 +271,9 @@ func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) (
 			}
 			l := Late{Cursor: a.Sequence, ControlNumber: h.ControlNumber, PointID: h.PointID,
 				Info: Info{Code: dte.Code(a.Code).String(), Estado: record.Estado(a.State),
-					Tipo: record.TypeOf(h.Document).Name, Found: true}}
+					Tipo: record.TypeOf(h.Document).Name, Sello: h.Seal(a.State), Found: true}}
 			if a.State == record.Rejected {
 				l.Text = record.RefusalText(h.Response)
-			} else if h.Response != nil {
-				l.Sello = h.Response.SelloRecibido
 			}
 			late = append(late, l)
 		}

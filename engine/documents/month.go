@@ -83,9 +83,6 @@ var ErrNotFound = storage.ErrNotFound
 // Document reads one document of any month. Error: ErrNotFound.
 func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	entry, h, err := record.Read(r.store, storage.Code(code))
-	if err == nil && !record.IsDocument(entry.State) {
-		err = storage.ErrNotFound
-	}
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
@@ -120,16 +117,12 @@ func (r *MonthReader) documentOf(entry storage.Entry, h *record.Head) (*books.Do
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
 	d := &books.Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Type: h.Document,
-		State: record.Estado(entry.State), Date: h.Date, Total: h.Total, Branch: h.BranchID,
+		State: record.Estado(entry.State), Seal: h.Seal(entry.State), Date: h.Date, Total: h.Total, Branch: h.BranchID,
 		Deferred: h.Form != record.FormNormal, JSON: signed}
 	madeBy := func(k *rsa.PublicKey) bool { return sign.Verify(k, jws) == nil }
 	d.Unproven = signed != nil && len(r.signers) > 0 && !slices.ContainsFunc(r.signers, madeBy)
-	if h.Response != nil {
-		if entry.State == record.Rejected {
-			d.Refusal = record.RefusalText(h.Response)
-		} else {
-			d.Seal = h.Response.SelloRecibido
-		}
+	if entry.State == record.Rejected {
+		d.Refusal = record.RefusalText(h.Response)
 	}
 	if entry.State == record.Invalidated {
 		d.Invalidated = invalidatedOn(h)

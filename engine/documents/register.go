@@ -106,6 +106,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 		Total:          h.Total,
 		JSON:           document,
 		JWS:            jws,
+		Sello:          h.Seal(entry.State),
 		Response:       h.Response,
 		SequenceNumber: strconv.FormatUint(entry.Number, 10),
 		SequenceID:     int64(entry.SequenceID),
@@ -119,9 +120,6 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	if entry.State == record.Rejected {
 		v.TechnicalError = "Rechazado por Hacienda: " + record.RefusalText(h.Response)
 		return v, nil
-	}
-	if h.Response != nil {
-		v.Sello = h.Response.SelloRecibido
 	}
 	v.JSONURL = outbox.ArchivePath(r.issuer.Slug, h, "json", v.Code)
 	v.PDFURL = outbox.ArchivePath(r.issuer.Slug, h, "pdf", v.Code)

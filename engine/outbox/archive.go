@@ -249,14 +249,9 @@ func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, f
 	if err != nil || file < 0 {
 		return entry, nil, -1, nil
 	}
-	entry, err = c.Store.Get(storage.Code(code))
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !record.IsDocument(entry.State) {
-		return entry, nil, file, nil
+	if entry, h, err = record.Read(c.Store, storage.Code(code)); errors.Is(err, storage.ErrNotFound) {
+		err = nil
 	}
-	if err != nil {
-		return entry, nil, file, err
-	}
-	h, err = record.DecodeHead(entry)
 	return entry, h, file, err
 }
 

@@ -140,6 +140,14 @@ func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	return h.Refused.Add(within)
 }
 
+// Seal returns MH's seal of a document in a state, or "".
+func (h *Head) Seal(state storage.State) string {
+	if h.Response == nil || state == Rejected {
+		return ""
+	}
+	return h.Response.SelloRecibido
+}
+
 // AmbienteName maps CAT-001 to the API's word.
 func AmbienteName(ambiente string) string {
 	if ambiente == "01" {

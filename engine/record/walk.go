@@ -54,9 +54,13 @@ type Stored struct {
 	Head *Head
 }
 
-// Read returns a document of the store. Errors: ErrLost if the document's head cannot be read, or the store's.
+// Read returns a document of the store. Errors: ErrLost if the document's head cannot be read, or the store's, such as
+// storage.ErrNotFound for another record.
 func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error) {
 	entry, err := store.Get(code)
+	if err == nil && !IsDocument(entry.State) {
+		err = storage.ErrNotFound
+	}
 	if err != nil {
 		return entry, nil, err
 	}
@@ -89,27 +93,23 @@ func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) 
 	}
 }
 
-// EachDocument calls fn for each document dated between two days, from and to (yyyy-mm-dd, inclusive), by day and id.
-// ErrEnough from fn ends the walk; so does any other error, which is returned.
-func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
-	*Head) error) error {
-	first, err := time.Parse(time.DateOnly, from)
-	if err != nil {
-		return fmt.Errorf("reading the documents from %s: %w", from, err)
-	}
-	for date := from; date <= to; date = first.Format(time.DateOnly) {
-		for d, err := range OfDay(ctx, store, Day(date), 0) {
-			if err == nil && d.Head.Date == date { // otherwise it was corrected or invalidated on that day
-				err = fn(d.Entry, d.Head)
-			}
-			if errors.Is(err, ErrEnough) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+// Between iterates, by day and id, over the documents dated between two days, from and to (yyyy-mm-dd, inclusive). An
+// error is the last element.
+func Between(ctx context.Context, store *storage.Store, from, to string) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		day, err := time.Parse(time.DateOnly, from)
+		if err != nil {
+			yield(Stored{}, fmt.Errorf("reading the documents from %s: %w", from, err))
+			return
 		}
-		first = first.AddDate(0, 0, 1)
+		for date := from; date <= to; date = day.Format(time.DateOnly) {
+			for d, err := range OfDay(ctx, store, Day(date), 0) {
+				own := err != nil || d.Head.Date == date // otherwise it was corrected or invalidated on that day
+				if own && !yield(d, err) || err != nil {
+					return
+				}
+			}
+			day = day.AddDate(0, 0, 1)
+		}
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -13,9 +14,9 @@ import (
 	"dtegate/storage"
 )
 
-// TestEachDocument: whatever the clock did between two sales, a walk over any days reads exactly the documents of those
+// TestBetween: whatever the clock did between two sales, a walk over any days reads exactly the documents of those
 // days, each once, by day and then by id.
-func TestEachDocument(t *testing.T) {
+func TestBetween(t *testing.T) {
 	dir := t.TempDir()
 	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now}
@@ -68,31 +69,40 @@ func TestEachDocument(t *testing.T) {
 			for _, day := range days[from : to+1] {
 				want = append(want, byDay[day]...)
 			}
-			err := EachDocument(t.Context(), store, days[from], days[to], func(e storage.Entry, _ *Head) error {
-				got = append(got, e.ID)
-				return nil
-			})
-			if err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s to %s: %d documents, want %d: %v", days[from], days[to], len(got), len(want), err)
+			for d, err := range Between(t.Context(), store, days[from], days[to]) {
+				if got = append(got, d.ID); err != nil {
+					t.Error(err)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s to %s: %d documents, want %d", days[from], days[to], len(got), len(want))
 			}
 		}
 	}
 	seen := 0
-	err = EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry, *Head) error {
+	for range Between(t.Context(), store, days[0], days[3]) {
 		if seen++; seen == 3 {
-			return ErrEnough
+			break
 		}
-		return nil
-	})
-	if err != nil || seen != 3 {
-		t.Errorf("a walk that has enough goes on: %d, %v", seen, err)
 	}
-	broken := errors.New("broken")
-	if err := EachDocument(t.Context(), store, days[0], days[3], func(storage.Entry,
-		*Head) error {
-		return broken
-	}); !errors.Is(err, broken) {
-		t.Errorf("a walk that fails: %v", err)
+	if seen != 3 {
+		t.Errorf("a walk that has enough goes on: %d", seen)
+	}
+	for from, ended := range map[string]bool{days[0]: true, "yesterday": false} {
+		ctx, end := context.WithCancel(t.Context())
+		if end(); !ended {
+			ctx = t.Context()
+		}
+		var last error
+		for _, err := range Between(ctx, store, from, days[3]) {
+			if last != nil {
+				t.Errorf("from %s: a walk that has failed goes on", from)
+			}
+			last = err
+		}
+		if last == nil || ended != errors.Is(last, context.Canceled) {
+			t.Errorf("from %s: a walk that fails: %v", from, last)
+		}
 	}
 }
 

@@ -28,11 +28,7 @@ type storedDocument struct {
 	deferred []byte
 }
 
-func (s *Store) readStored(entry storage.Entry) (*storedDocument, error) {
-	h, err := record.DecodeHead(entry)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) readStored(entry storage.Entry, h *record.Head) (*storedDocument, error) {
 	list, err := s.o.Store.Parts(entry.Code)
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
@@ -197,28 +193,26 @@ func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	}
 	began := time.Now()
 	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
-	document := candidate.Document
 	told := began
-	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document },
-		func(d *storedDocument) error {
-			c, err := d.compare(ctx, candidate)
-			if err != nil {
+	err = s.eachDocument(ctx, p, candidate.Document, func(d *storedDocument) error {
+		c, err := d.compare(ctx, candidate)
+		if err != nil {
+			return err
+		}
+		t.Documents++
+		t.Results[c.Result]++
+		if t.Documents%1000 == 0 || time.Since(told) > time.Second {
+			told = time.Now()
+			if err := report.Progress(t.Documents, c.Date); err != nil {
 				return err
 			}
-			t.Documents++
-			t.Results[c.Result]++
-			if t.Documents%1000 == 0 || time.Since(told) > time.Second {
-				told = time.Now()
-				if err := report.Progress(t.Documents, c.Date); err != nil {
-					return err
-				}
-			}
-			if c.Result == MadeSame {
-				return nil
-			}
-			t.add(c.Differences)
-			return report.Differs(c)
-		})
+		}
+		if c.Result == MadeSame {
+			return nil
+		}
+		t.add(c.Differences)
+		return report.Differs(c)
+	})
 	for _, f := range t.Fields {
 		f.Old, f.New = f.old.String(), f.made.String()
 	}
@@ -246,9 +240,9 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument calls fn with the documents of a period for which wanted returns true, in the order of their ids.
-// Between two documents it lets sales go first.
-func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
+// eachDocument calls fn with a period's documents of a type, or of all types for "", by day and id. Between two
+// documents it lets sales go first.
+func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, document string,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)
 	var entries []storage.Entry // selected, and their parts not read yet
@@ -274,18 +268,18 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(
 		entries, heads = entries[:0], heads[:0]
 		return nil
 	}
-	err := record.EachDocument(ctx, s.o.Store, p.From, p.To, func(entry storage.Entry, h *record.Head) error {
-		if !wanted(h) {
-			return nil
+	for d, err := range record.Between(ctx, s.o.Store, p.From, p.To) {
+		if err != nil {
+			return err
 		}
-		entries, heads = append(entries, entry), append(heads, h)
-		if len(entries) < 32 {
-			return nil
+		if document == "" || document == d.Head.Document {
+			entries, heads = append(entries, d.Entry), append(heads, d.Head)
 		}
-		return read()
-	})
-	if err != nil {
-		return err
+		if len(entries) == 32 {
+			if err := read(); err != nil {
+				return err
+			}
+		}
 	}
 	return read()
 }

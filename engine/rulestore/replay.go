@@ -31,17 +31,14 @@ type replayer struct {
 
 // Replay computes one stored document again, with its own bundle. Errors: refusal.NotFound, or the store's.
 func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
-	entry, err := s.o.Store.Get(storage.Code(code))
-	if err == nil && !record.IsDocument(entry.State) {
-		err = storage.ErrNotFound
-	}
+	entry, h, err := record.Read(s.o.Store, storage.Code(code))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, refusal.NotFound(code)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	d, err := s.readStored(entry)
+	d, err := s.readStored(entry, h)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +56,7 @@ func (s *Store) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Com
 	if err != nil {
 		return err
 	}
-	return s.eachDocument(ctx, p, func(*record.Head) bool { return true }, func(d *storedDocument) error {
+	return s.eachDocument(ctx, p, "", func(d *storedDocument) error {
 		c, err := r.replay(ctx, d)
 		if err != nil {
 			return err
@@ -275,11 +272,7 @@ func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 }
 
 func madeDocument(entry storage.Entry, h *record.Head) MadeDocument {
-	d := MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber, Document: h.Document,
-		Date: h.Date, Estado: record.Estado(entry.State), Total: h.Total, BranchID: h.BranchID, PointID: h.PointID,
-		Origin: h.Origin, Rule: h.Rule}
-	if h.Response != nil && d.Estado != record.EstadoRejected {
-		d.Sello = h.Response.SelloRecibido
-	}
-	return d
+	return MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber,
+		Document: h.Document, Date: h.Date, Estado: record.Estado(entry.State), Total: h.Total,
+		Sello: h.Seal(entry.State), BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin, Rule: h.Rule}
 }

@@ -109,10 +109,10 @@ func (s *Store) Shadowed() *ShadowResult {
 }
 
 func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
-	entry, err := s.o.Store.Get(code)
+	entry, h, err := record.Read(s.o.Store, code)
 	var d *storedDocument
 	if err == nil {
-		d, err = s.readStored(entry)
+		d, err = s.readStored(entry, h)
 	}
 	var c *Comparison
 	if err == nil {
