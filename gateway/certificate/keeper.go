@@ -17,15 +17,23 @@ type Keeper struct {
 	live             atomic.Pointer[tls.Certificate]
 
 	mu   sync.Mutex
-	seen [2]stamp // versions of the two files read last
-	read bool
-	err  error // the error of the last reading
+	seen [2]Stamp // versions of the two files read last
+	err  error    // the error of the last reading
 }
 
-// stamp distinguishes two versions of a file.
-type stamp struct {
+// Stamp distinguishes two versions of a file. No file has the zero Stamp.
+type Stamp struct {
 	size int64
 	at   time.Time
+}
+
+// StampOf returns the present version of a file.
+func StampOf(path string) Stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Stamp{size: -1}
+	}
+	return Stamp{info.Size(), info.ModTime()}
 }
 
 // Open reads a certificate with its chain, and its key, from two paths. The paths may be the same.
@@ -40,11 +48,10 @@ func Open(certificate, key string) (*Keeper, error) {
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := [2]stamp{stampOf(k.certificate), stampOf(k.key)}
-	if k.read && now == k.seen {
+	now := [2]Stamp{StampOf(k.certificate), StampOf(k.key)}
+	if now == k.seen {
 		return false, k.err
 	}
-	k.read = true
 	c, err := tls.LoadX509KeyPair(k.certificate, k.key)
 	for i := 1; i < len(c.Certificate) && err == nil; i++ { // a till refuses the whole chain if one part is damaged
 		_, err = x509.ParseCertificate(c.Certificate[i])
@@ -56,13 +63,6 @@ func (k *Keeper) Check() (changed bool, err error) {
 	}
 	k.live.Store(&c)
 	return true, nil
-}
-
-func stampOf(path string) (s stamp) {
-	if info, err := os.Stat(path); err == nil {
-		s = stamp{info.Size(), info.ModTime()}
-	}
-	return s
 }
 
 // Config returns the configuration of a server: TLS 1.2 or later, HTTP/1.1.

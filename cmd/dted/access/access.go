@@ -26,6 +26,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
+	"dtegate/gateway/certificate"
 )
 
 // lookEvery is how often the files of tokens and certificates are checked. SIGHUP makes Run check them at once.
@@ -46,7 +47,7 @@ type Control struct {
 	mu    sync.Mutex
 	file  *config.TokenFile // the token file in force
 	known map[string]string // digest (see mark) of each token in the audit trail, by id
-	stamp [2]int64          // size and modification time of the file that was read last
+	stamp certificate.Stamp // of the file that was read last
 }
 
 // Open uses the tokens that Inputs read, and reads the certificates.
@@ -96,7 +97,7 @@ func (a *Control) Run(ctx context.Context) error {
 		case <-hup:
 			a.log.Info("looking at tokens and certificates: SIGHUP")
 			a.mu.Lock()
-			a.stamp = [2]int64{}
+			a.stamp = certificate.Stamp{}
 			a.mu.Unlock()
 		}
 		a.look()
@@ -108,7 +109,7 @@ func (a *Control) Run(ctx context.Context) error {
 func (a *Control) look() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := stampOf(a.cfg.Tokens)
+	now := certificate.StampOf(a.cfg.Tokens)
 	if now == a.stamp {
 		return
 	}
@@ -223,7 +224,7 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 		return nil
 	})
 	if err == nil {
-		a.stamp = stampOf(a.cfg.Tokens)
+		a.stamp = certificate.StampOf(a.cfg.Tokens)
 		err = a.put(file, by.From)
 	}
 	if err != nil {
@@ -272,14 +273,6 @@ func fault(err error) error {
 		kind = adminapi.ErrNoToken
 	}
 	return fmt.Errorf("%w: %w", kind, err)
-}
-
-func stampOf(path string) [2]int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return [2]int64{-1}
-	}
-	return [2]int64{info.Size(), info.ModTime().UnixNano()}
 }
 
 // tokens returns the gateway's token table: each active token with its point of sale.
