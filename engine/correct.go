@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/rules"
+	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
 
@@ -90,7 +90,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 				h.Motive)...)})}
 	d.request.Document = h.Document
 	d.rule, err = e.rules().Pick(h.Document, h.Ambiente, h.Date) // the rules of the document's own day
-	if errors.Is(err, rules.ErrNoRule) {
+	if errors.Is(err, rulestore.ErrNoRule) {
 		d.rule, err = e.shelf.PickPast(ctx, h.Document, h.Date)
 	}
 	if err != nil {

@@ -21,7 +21,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -229,7 +228,7 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	now := e.now()
 	dated := e.dated(now)
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(dated))
-	if errors.Is(err, rules.ErrNoRule) {
+	if errors.Is(err, rulestore.ErrNoRule) {
 		if early := e.notYet(req.Document); early != nil {
 			return nil, early
 		}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,8 +80,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 // bookWith returns a book of the same rules and further ones.
 func bookWith(t *testing.T, was *rulestore.Book, more ...*rules.Rule) *rulestore.Book {
 	t.Helper()
-	g := rules.NewGeneration(append(was.Rules(), more...)...)
-	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
+	book, err := rulestore.NewBook(slices.Concat(was.Rules(), more), nil, was.Catalogues(), nil, was)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,6 @@ type Rule struct {
 
 const moduleName = "module.wasm"
 
-// ErrNoRule means that no rule of this kind and document is in force yet.
-var ErrNoRule = errors.New("no rule is in force")
-
 // LoadBundle compiles the bundle's module, and puts the manifest's parameters in the module's order. The manifest must
 // give exactly the module's parameters.
 func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
@@ -93,58 +90,4 @@ func (r *Rule) Close(ctx context.Context) error {
 		return nil
 	}
 	return r.Module.Close(ctx)
-}
-
-// Generation is an immutable set of rules. Pick selects the rule of a day.
-type Generation struct{ rules []*Rule }
-
-// NewGeneration returns a generation. If two bundles of a document begin on one day, the later version counts. No two
-// bundles of a document may have the same version.
-func NewGeneration(rules ...*Rule) *Generation {
-	g := &Generation{rules: slices.Clone(rules)}
-	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
-		return bundle.Compare(a.Bundle.Manifest.Version, b.Bundle.Manifest.Version)
-	})
-	return g
-}
-
-// Rules lists the generation's rules, by version.
-func (g *Generation) Rules() []*Rule { return g.rules }
-
-// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). The rule that began last is in force; of several
-// rules that began on one day, the rule with the latest version. A rule past its last day stays in force until another
-// begins. Error: ErrNoRule.
-func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
-	var best *Rule
-	var from string
-	for _, r := range g.rules {
-		m := &r.Bundle.Manifest
-		if m.Kind != kind || m.Document != document {
-			continue
-		}
-		w, ok := m.Validity[ambiente]
-		if !ok || w.From > day {
-			continue
-		}
-		if best == nil || strings.Compare(w.From, from) >= 0 {
-			best, from = r, w.From
-		}
-	}
-	if best == nil {
-		return nil, fmt.Errorf("%w for %s %s in ambiente %s on %s", ErrNoRule, kind, document, ambiente, day)
-	}
-	return best, nil
-}
-
-// Begins returns the first day (yyyy-mm-dd in El Salvador) on which a rule of a kind and document is in force in an
-// ambiente; "" if there is no such rule.
-func (g *Generation) Begins(kind, document, ambiente string) (day string) {
-	for _, r := range g.rules {
-		m := &r.Bundle.Manifest
-		if w, ok := m.Validity[ambiente]; ok && m.Kind == kind && m.Document == document &&
-			(day == "" || w.From < day) {
-			day = w.From
-		}
-	}
-	return day
 }

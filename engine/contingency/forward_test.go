@@ -23,7 +23,6 @@ import (
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/rules"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
@@ -74,7 +73,7 @@ func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ 
 // newContingency is a contingency without a store: it moves documents, and asks an authority.
 func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time) *Contingency {
 	t.Helper()
-	book, err := rulestore.NewBook(rules.NewGeneration(), nil, nil, nil, nil)
+	book, err := rulestore.NewBook(nil, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

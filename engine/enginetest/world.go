@@ -96,7 +96,7 @@ func loadBook(t testing.TB) *rulestore.Book {
 			}
 		}
 	}
-	book, err := rulestore.NewBook(rules.NewGeneration(loaded...), nil, catalogues, nil, nil)
+	book, err := rulestore.NewBook(loaded, nil, catalogues, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

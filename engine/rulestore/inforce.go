@@ -144,9 +144,6 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	return best
 }
 
-// noRules is the generation of a branch that cannot issue.
-var noRules = rules.NewGeneration()
-
 // warm loads in parallel, at a start, the bundles that assemble will load. It leaves errors to assemble.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
@@ -207,7 +204,7 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	if err != nil {
 		return nil, err
 	}
-	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
+	return NewBook(live, previous, c, named, s.book.Load())
 }
 
 // named returns, by the bundle's digest, the catalogues of each bundle whose taxes are not named by the catalogues of
@@ -283,7 +280,7 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
 	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
 	if err != nil {
-		return nil, rules.ErrNoRule
+		return nil, ErrNoRule
 	}
 	book, err := s.assemble(ctx, s.computable(), at)
 	if err != nil {

@@ -33,10 +33,13 @@ type BundleError struct {
 func (e *BundleError) Error() string { return e.Err.Error() }
 func (e *BundleError) Unwrap() error { return e.Err }
 
-// Book is a generation of rules that is ready for issuing. It has each document rule with the filler of its schema and
+// ErrNoRule means that no rule of this kind and document is in force yet.
+var ErrNoRule = errors.New("no rule is in force")
+
+// Book is a set of rules that is ready for issuing. It has each document rule with the filler of its schema and
 // the facts for its module's inputs, and each event with its filler.
 type Book struct {
-	generation *rules.Generation
+	rules      []*rules.Rule // by version
 	catalogues *dte.Catalogues
 	picks      atomic.Int64 // calls of Pick; see Picks
 	compiled   map[*rules.Rule]*Rule
@@ -74,18 +77,22 @@ type Rule struct {
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
+// NewBook compiles every document and event rule of the bundles live. No two bundles of a document may have the same
+// version. previous maps a bundle's digest to the last good rule
 // before this bundle. named maps the digest of a bundle to another day's catalogues, which name its taxes: a tax's name
 // contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. If a rule cannot be
 // compiled, the error is a *BundleError.
-func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
+func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
-	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
+	b := &Book{rules: slices.Clone(live), catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
 		events: make(map[*rules.Rule]*Event), paths: make(map[string]string), previous: make(map[string]*Rule)}
 	if old == nil {
 		old = &Book{}
 	}
-	all := slices.Clone(g.Rules())
+	slices.SortStableFunc(b.rules, func(x, y *rules.Rule) int {
+		return bundle.Compare(x.Bundle.Manifest.Version, y.Bundle.Manifest.Version)
+	})
+	all := slices.Clone(b.rules)
 	for _, digest := range slices.Sorted(maps.Keys(previous)) {
 		all = append(all, previous[digest])
 	}
@@ -110,7 +117,7 @@ func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *d
 	for digest, r := range previous {
 		b.previous[digest] = b.compiled[r]
 	}
-	for _, r := range g.Rules() {
+	for _, r := range b.rules {
 		if c := b.compiled[r]; c != nil && c.Type.Path != "" {
 			b.paths[c.Type.Path] = c.Document
 		}
@@ -118,8 +125,8 @@ func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *d
 	return b, nil
 }
 
-// Rules returns the bundles of the book's generation.
-func (b *Book) Rules() []*rules.Rule { return b.generation.Rules() }
+// Rules returns the book's bundles, by version.
+func (b *Book) Rules() []*rules.Rule { return b.rules }
 
 // Catalogues returns MH's code lists; nil if the book cannot fill documents.
 func (b *Book) Catalogues() *dte.Catalogues { return b.catalogues }
@@ -133,7 +140,7 @@ func (b *Book) Digests() map[string]bool {
 	for r := range b.compiled {
 		held[r.Bundle.Digest] = true
 	}
-	for _, r := range b.generation.Rules() {
+	for _, r := range b.rules {
 		held[r.Bundle.Digest] = true
 	}
 	return held
@@ -171,9 +178,34 @@ func (r *Rule) HoldsOn(ambiente, day string) bool {
 // Description returns the module's description of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
-// Begins returns the first day of a document type in an ambiente, or "".
-func (b *Book) Begins(document, ambiente string) string {
-	return b.generation.Begins("document", document, ambiente)
+// Begins returns the first day (yyyy-mm-dd in El Salvador) of a document type in an ambiente, or "".
+func (b *Book) Begins(document, ambiente string) (day string) {
+	for _, r := range b.rules {
+		m := &r.Bundle.Manifest
+		if w, ok := m.Validity[ambiente]; ok && m.Kind == "document" && m.Document == document &&
+			(day == "" || w.From < day) {
+			day = w.From
+		}
+	}
+	return day
+}
+
+// inForce returns the bundle in force on a day (yyyy-mm-dd in El Salvador): the bundle that began last; of several
+// bundles that began on one day, the latest version. A bundle past its last day stays in force until another begins.
+// Error: ErrNoRule.
+func (b *Book) inForce(kind, document, ambiente, day string) (best *rules.Rule, err error) {
+	from := ""
+	for _, r := range b.rules {
+		m := &r.Bundle.Manifest
+		w, ok := m.Validity[ambiente]
+		if ok && m.Kind == kind && m.Document == document && w.From <= day && (best == nil || w.From >= from) {
+			best, from = r, w.From
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("%w for %s %s in ambiente %s on %s", ErrNoRule, kind, document, ambiente, day)
+	}
+	return best, nil
 }
 
 // Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), or false.
@@ -363,7 +395,7 @@ func (e *Event) Says(name, document string, own bool) bool {
 
 // PickEvent returns the event's rule that is valid on a day (yyyy-mm-dd in El Salvador).
 func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
-	r, err := b.generation.Pick("event", name, ambiente, day)
+	r, err := b.inForce("event", name, ambiente, day)
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +404,7 @@ func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
 
 // Pick returns the rule that is valid for a document type on a day (yyyy-mm-dd, in El Salvador).
 func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
-	r, err := b.generation.Pick("document", document, ambiente, day)
+	r, err := b.inForce("document", document, ambiente, day)
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +425,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
 	// A rule without an end sorts after every day.
 	ends := func(r *rules.Rule) string { return cmp.Or(r.Bundle.Manifest.Validity[ambiente].Until, "never") }
-	for _, r := range b.generation.Rules() { // by version
+	for _, r := range b.rules { // by version
 		m := &r.Bundle.Manifest
 		if _, there := m.Validity[ambiente]; !there || m.Kind != "document" || m.Document != today.Document ||
 			m.Schema != today.schema {
@@ -418,7 +450,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 
 // Layouts returns the layouts of the document rules.
 func (b *Book) Layouts() (layouts Layouts) {
-	for _, r := range b.generation.Rules() {
+	for _, r := range b.rules {
 		if c := b.compiled[r]; c != nil {
 			layouts = append(layouts, c.Filler)
 		}
@@ -441,7 +473,7 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 // given day, or else from the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
-	for _, r := range b.generation.Rules() {
+	for _, r := range b.rules {
 		c := b.compiled[r]
 		if c == nil || c.Type.Document == "" || seen[c.Document] {
 			continue
@@ -449,7 +481,7 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 		seen[c.Document] = true
 		t := c.Type
 		for _, at := range [...]string{b.Begins(c.Document, ambiente), day} {
-			if picked, err := b.generation.Pick("document", c.Document, ambiente, at); err == nil {
+			if picked, err := b.inForce("document", c.Document, ambiente, at); err == nil {
 				t = b.compiled[picked].Type
 			}
 		}
@@ -462,7 +494,7 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 // such a rule, it returns the registered type, or nil.
 func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	if document, there := b.paths[path]; there {
-		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {
+		if r, err := b.inForce("document", document, ambiente, day); err == nil {
 			return b.compiled[r].Type
 		}
 	}

@@ -126,7 +126,7 @@ type shelved struct {
 	off      *StepBack // nil: the bundle was not taken off
 }
 
-// rank orders bundles as rules.Generation does: by their first day, then by version.
+// rank orders bundles as Book.inForce does: by their first day, then by version.
 func (i *shelved) rank(o *shelved) int {
 	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
 }

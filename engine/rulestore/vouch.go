@@ -195,7 +195,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 		case errors.Is(err, ErrNoCatalogue):
 			// Without catalogues no document can be filled: the branch refuses every sale, and accepts a pushed bundle.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
-			return NewBook(noRules, nil, nil, nil, nil)
+			return NewBook(nil, nil, nil, nil, nil)
 		default:
 			return book, err
 		}
