@@ -67,10 +67,10 @@ var layers = map[string][]string{
 	"engine/contingency": {"engine/authority", "engine/fairqueue", "engine/dte", "engine/record",
 		"engine/refusal", "engine/rulestore", "engine/sign", "storage"},
 	"engine/documents": {"engine/archive", "engine/books", "engine/contingency", "rules/bundle", "engine/dte", "engine/pdf",
-		"engine/outbox", "engine/record", "engine/refusal", "engine/rulestore", "engine/sign", "storage"},
+		"engine/outbox", "engine/record", "engine/refusal", "engine/sign", "storage"},
 	"engine": {"engine/dte/schema", "engine/contingency", "engine/documents",
 		"engine/outbox", "engine/rulestore", "engine/record", "engine/refusal", "engine/fairqueue",
-		"engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage",
+		"engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules/abi", "storage",
 		"rules/bundle"},
 
 	"gateway/adminapi": {"engine", "engine/audit", "engine/books", "engine/dte", "engine/documents",
