@@ -819,7 +819,8 @@ func TestAgent_TakenOffHere(t *testing.T) {
 	}
 	w.pass(20 * time.Minute)
 	if p := w.status().Rollout; p.Stage != fleetproto.StageRefused ||
-		p.Reason != "it was taken off in the branch: wrong rate" || w.where(second) != "retiredoperator" || w.where(first) != "live" {
+		p.Reason != "it was taken off in the branch: wrong rate" || w.where(second) != "retiredoperator" ||
+		w.where(first) != "live" {
 		t.Errorf("%+v, %s", p, w.where(second))
 	}
 	w.live(first, coming, other)
