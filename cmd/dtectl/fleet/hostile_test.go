@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -798,25 +799,28 @@ func TestRekey_FarEpoch(t *testing.T) {
 }
 
 // TestRekey_Gap: a version of the thief's behind a gap, or of a far number, does not keep the new key's order from the
-// boxes, wherever they have read to; and its loss is not mended by all numbers before it.
+// boxes, wherever they have read to; and its loss is not mended by all numbers before it. Without --back, rekey does
+// not publish behind a gap.
 func TestRekey_Gap(t *testing.T) {
 	for name, c := range map[string]struct {
 		number int64 // of the thief's last version
+		from   int64 // of the thief's versions before it; 0: none
 		lost   int64 // the store loses this one after boxes have read on; 0: none
+		moved  bool  // the centre has another folder then
 	}{
-		"behind a gap":     {4, 0},
-		"a far number":     {1_000_000_000_000, 0},
-		"a gap made later": {4, 3},
+		"behind a gap":         {number: 4},
+		"a far number":         {number: 1_000_000_000_000},
+		"a gap made later":     {number: 4, from: 3, lost: 3},
+		"many behind it":       {number: 63, from: 3, lost: 3},
+		"behind a second gap":  {number: 4, lost: 1, moved: true},
+		"far, behind a second": {number: 1_000_000_000_000, lost: 1, moved: true},
 	} {
 		w := newWorld(t, "centro", "norte")
 		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
 		w.must((&Hold{}).Run(t.Context(), w.chain))
 		own, robber := w.head(), fleetproto.Signer{ID: directorID, Private: key("director")}
 		last, boxes := own.Last, []fleetproto.Verified{own.Last}
-		for _, n := range []int64{3, c.number} {
-			if n == 3 && c.lost == 0 {
-				continue
-			}
+		for n := cmp.Or(c.from, c.number); n <= c.number; n++ {
 			d := *own.Desired
 			d.Version, d.Previous = n, last.Digest
 			data, err := w.chain.Identity.Seal(&d, robber)
@@ -826,10 +830,18 @@ func TestRekey_Gap(t *testing.T) {
 		}
 		if c.lost > 0 {
 			w.store.Lose(fleetproto.DesiredKey("tiendas", c.lost))
+		}
+		if c.from > 0 {
 			boxes = append(boxes, last)
 		}
-		err := (&Rekey{Back: map[string]int64{"tiendas": 2}}).run(t.Context(), w.chain, w.newKey("director 2"))
-		if err != nil {
+		if c.moved {
+			w.chain.Cache = t.TempDir()
+		}
+		old := w.newKey("director 2")
+		if err := (&Rekey{}).run(t.Context(), w.chain, old); err == nil || !strings.Contains(err.Error(), "--back") {
+			t.Errorf("%s: without --back: %v", name, err)
+		}
+		if err := (&Rekey{Back: map[string]int64{"tiendas": 2}}).run(t.Context(), w.chain, old); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, b := range boxes {
@@ -837,6 +849,29 @@ func TestRekey_Gap(t *testing.T) {
 				t.Errorf("%s: a box at version %d does not read the new key's order: %q", name, b.Version,
 					w.store.Keys(fleetproto.DesiredRoot))
 			}
+		}
+	}
+}
+
+// TestRekey_SameNumber: a thief of the key signed the last good version anew, with other contents. The new key signs
+// what this centre published, and boxes read it, whichever of the two they hold.
+func TestRekey_SameNumber(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	own := w.head()
+	d := *own.Desired
+	d.Rollout = nil
+	data, err := w.chain.Identity.Seal(&d, fleetproto.Signer{ID: directorID, Private: key("director")})
+	w.must(err)
+	w.store.Put(fleetproto.DesiredKey("tiendas", 1), data)
+	old := w.newKey("director 2")
+	w.must((&Rekey{Back: map[string]int64{"tiendas": 1}}).run(t.Context(), w.chain, old))
+	if w.head().Rollout == nil {
+		t.Error("the new key signed the thief's version")
+	}
+	for _, b := range []fleetproto.Verified{own.Last, {Version: 1, Digest: fleetproto.Digest(data)}} {
+		if got := w.follow(b); got == b {
+			t.Errorf("a box that holds %+v reads nothing", b)
 		}
 	}
 }

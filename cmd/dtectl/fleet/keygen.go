@@ -272,15 +272,32 @@ func (c *Chain) signs(ctx context.Context, group string) (bool, error) {
 		func(n int64) bool { _, err := c.kept(group, n); return err == nil }), err
 }
 
-// unaltered reads a version that the director has signed. If the store has altered it, unaltered reads this centre's
-// copy.
+// unaltered reads a version that the director has signed: this centre's copy, if there is one, because a thief of the
+// key may have signed another version of that number.
 func (c *Chain) unaltered(ctx context.Context, group string, n int64) (*Version, error) {
-	v, err := c.Version(ctx, group, n)
-	if data, lost := c.kept(group, n); foreign(err) && lost == nil {
-		v = &Version{Digest: fleetproto.Digest(data)}
-		v.Desired, err = c.Identity.OpenDesired(data, c.keys(), group, n)
+	data, err := c.kept(group, n)
+	if err != nil {
+		return c.Version(ctx, group, n)
 	}
+	v := &Version{Digest: fleetproto.Digest(data)}
+	v.Desired, err = c.Identity.OpenDesired(data, c.keys(), group, n)
 	return v, err
+}
+
+// reads returns the version up to which a box reads that holds a version (last): the one before the next gap.
+func (c *Chain) reads(ctx context.Context, group string, last fleetproto.Verified) (fleetproto.Verified, error) {
+	for n := last.Version; ; n++ {
+		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
+		switch {
+		case errors.Is(err, archive.ErrNotFound) && n == last.Version: // only this centre has it
+		case errors.Is(err, archive.ErrNotFound):
+			return last, nil
+		case err != nil && !foreign(err):
+			return last, err
+		default:
+			last = fleetproto.Verified{Version: n, Digest: fleetproto.Digest(o.Data)}
+		}
+	}
 }
 
 // maxClosed is how many closed points of sale rekey takes over, because a thief may have closed more than one version
@@ -302,20 +319,19 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
-	gap := false
-	if wanted, ok := c.Back[group]; ok && head != nil {
-		d, err := both.unaltered(ctx, group, wanted)
-		if err != nil {
+	wanted, back := c.Back[group]
+	if back { // behind a gap, where no box reads, lie a thief's versions
+		if head, err = both.unaltered(ctx, group, wanted); err != nil {
 			return fmt.Errorf("version %d: %w", wanted, err)
 		}
-		if d.Last = head.Last; head.Hole > wanted { // boxes read up to this gap; the thief's versions lie behind it
-			o, err := both.Store.Fetch(ctx, fleetproto.DesiredKey(group, head.Hole-1), fleetproto.MaxJWS)
-			if err != nil && !foreign(err) {
-				return err
-			}
-			gap, d.Last = true, fleetproto.Verified{Version: head.Hole - 1, Digest: fleetproto.Digest(o.Data)}
+		held := fleetproto.Verified{Version: wanted, Digest: head.Digest}
+		if head.Last, err = both.reads(ctx, group, held); err != nil {
+			return err
 		}
-		head = d
+		head.Lost = append(head.Lost, held)
+	} else if head != nil && head.Hole > 0 {
+		return fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
+			"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
 	}
 	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
 	if head != nil {
@@ -344,10 +360,15 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	}
 	const reason = "the director's key was replaced"
 	next, err := chain.Next(ctx, head, group, reason, time.Time{}, func(d *fleetproto.Desired) { d.Closed = closed })
-	if err == nil && gap { // for boxes that read a later version before the gap was made
-		if head, err = chain.Head(ctx, group); err == nil {
-			next, err = chain.Next(ctx, head, group, reason, time.Time{}, nil)
+	for err == nil && back { // for boxes that read later versions before the gap was made
+		if head, err = chain.Version(ctx, group, next.Version); err != nil {
+			break
 		}
+		last := head.Last
+		if head.Last, err = both.reads(ctx, group, last); err != nil || head.Last == last {
+			break
+		}
+		next, err = chain.Next(ctx, head, group, reason, time.Time{}, nil)
 	}
 	if err == nil {
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
