@@ -26,7 +26,7 @@ type Restoration struct {
 	Made     string   `json:"made"`  // what the store was made from, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
-	// Doubt is the largest number of changes that may be missing after the copy's readable end.
+	// Doubt is the largest number of changes that may be missing after the readable end of the copy, or of the mark.
 	Doubt uint64 `json:"doubt,omitempty"`
 	Known []Lead `json:"known,omitempty"` // the series whose end is missing
 	Lacks string `json:"lacks,omitempty"`
@@ -182,7 +182,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		}
 		if row.Doubt > 0 {
 			o.Why = append(o.Why,
-				fmt.Sprintf("the end of the copy cannot be read: up to %d changes may have been there", row.Doubt))
+				fmt.Sprintf("the end of the copy or of the mark cannot be read: up to %d changes may have been there", row.Doubt))
 		}
 		last := make(map[string]uint64)
 		for _, k := range row.Known {

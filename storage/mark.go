@@ -364,6 +364,9 @@ func (m *markFile) read() error {
 			m.said = said
 		}
 	}
+	if m.said != nil && m.torn { // perhaps by rot: then all records that waited for the lost slot were acknowledged
+		m.said.Slack = maxWaiting
+	}
 	return onlyIf(m.said == nil, errBadMark)
 }
 

@@ -387,6 +387,33 @@ func TestRebuild_OldMark(t *testing.T) {
 	}
 }
 
+// TestRebuild_RottenMark: the store is gone, the card is older, and a slot of the mark is rotten: the series goes on after
+// all that was acknowledged.
+func TestRebuild_RottenMark(t *testing.T) {
+	disk := carded(t)
+	older := disk.Copy()
+	s := live(t, disk)
+	var last uint64
+	for n := uint64(100); n < 110; n++ {
+		last = put(t, s, "a", n).Number
+	}
+	dead := copyOf(disk)
+	sound(t, s)
+	takeCard(t, older, dead)
+	must(t, dead.RemoveAll("box/store"))
+	f, err := openMarkFile(dead, markPath, false)
+	must(t, err)
+	must(t, errors.Join(f.close(), dead.Flip(markPath, 8*(slotAt(firstSlot, f.generation.Load())+20))))
+	_, err = Assemble(ctx, Sources{Copy: card}, options(dead), nil)
+	must(t, err)
+	accept(t, dead)
+	s = openStore(t, dead)
+	if e := put(t, s, "a", 200); e.Number <= last {
+		t.Errorf("number %d is given again", e.Number)
+	}
+	must(t, s.Close())
+}
+
 // TestRecover_LaterMark: the mark is of a store that was made from this one, and no medium has that store's documents:
 // they are given up by name, and the box sells.
 func TestRecover_LaterMark(t *testing.T) {

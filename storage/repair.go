@@ -550,8 +550,11 @@ func (a *assembly) finish() error {
 	// A mark that was made after a loss of the mark does not bound the numbers.
 	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
-	if a.row.MarkLost && a.copy != nil {
+	switch {
+	case a.row.MarkLost && a.copy != nil:
 		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
+	case a.noMark == nil && !a.row.MarkLost:
+		a.row.Doubt = a.marked.Slack - 1 // Open writes the mark anew, as if it had been whole
 	}
 	if a.row.Taken = until; h.none() {
 		a.row.Taken = max(until, a.taken0)
