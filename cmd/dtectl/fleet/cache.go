@@ -201,6 +201,16 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
+// of returns a branch's epochs of the list, the highest first. A thief may have left gaps between them.
+func (e *enrolments) of(branch string) (epochs []int64) {
+	for _, o := range slices.Backward(e.near) {
+		if o.owner == branch {
+			epochs = append(epochs, o.number)
+		}
+	}
+	return epochs
+}
+
 // lost returns the kept enrolments that the store has lost, or replaced by an earlier one, by key.
 func (e *enrolments) lost() map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)

@@ -136,7 +136,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 	}
 	var mu sync.Mutex
 	err = together(len(found), func(i int) error {
-		e, err := c.act(ctx, held, found[i], epochs[found[i].owner])
+		e, err := c.act(ctx, held, found[i])
 		mu.Lock()
 		defer mu.Unlock()
 		events = append(events, e)
@@ -146,14 +146,14 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 }
 
 // act reads an act and verifies it with the keys of all boxes that the branch has had.
-func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
+func (c *Chain) act(ctx context.Context, held *enrolments, at object) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
 	o, err := c.Store.Fetch(ctx, at.Key, fleetproto.MaxJWS)
 	if err != nil && !foreign(err) {
 		return e, fmt.Errorf("reading act %d of %s: %w", at.number, at.owner, err)
 	}
 	var boxes []fleetproto.Key
-	for n := epoch; n > 0; n-- {
+	for _, n := range held.of(at.owner) {
 		if enrolled, err := held.get(ctx, at.owner, n); err == nil {
 			boxes = append(boxes, enrolled.BoxKeyOf())
 		}

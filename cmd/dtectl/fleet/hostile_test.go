@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -795,6 +796,36 @@ func TestRekey_FarEpoch(t *testing.T) {
 		if b.Enrolment == nil || b.Enrolment.Highest != 1 || b.Lost != "" {
 			t.Errorf("%+v", b)
 		}
+	}
+}
+
+// TestSurvey_EpochSteps: a thief's enrolments, each as far behind the last as is listed, do not have the centre ask for
+// the epochs between them, neither in a survey nor for each act.
+func TestSurvey_EpochSteps(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.box("centro").act(1, fleetproto.ActLive, "")
+	w.add("centro").report()
+	robber := fleetproto.Signer{ID: directorID, Private: key("director")}
+	const step = maxForeign
+	for n := int64(1 + step); n < 100*step; n += step {
+		data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: n, Group: "tiendas",
+			Key: fleetproto.EncodeKey(fleetproto.Public(robber).Public), At: w.now, By: "x"}, robber)
+		w.must(err)
+		w.store.Put(fleetproto.BoxKey("centro", n), data)
+	}
+	w.survey()
+	var asked atomic.Int64
+	w.store.Fault = func(fleettest.Request) fleettest.Fault { asked.Add(1); return fleettest.None }
+	if w.survey(); asked.Load() > 100 {
+		t.Errorf("a survey asks %d times", asked.Load())
+	}
+	asked.Store(0)
+	list, err := new(Log).events(t.Context(), w.chain)
+	if err != nil || asked.Load() > 100 {
+		t.Errorf("the log asks %d times: %v", asked.Load(), err)
+	}
+	if !slices.ContainsFunc(list, func(e event) bool { return e.What == fleetproto.ActLive && e.Fault == "" }) {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -530,12 +530,12 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 // former returns the latest epoch before the given one in which the branch's box had the given key; 0 if no earlier box
 // had this key.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
-	for n := epoch - 1; n > 0; n-- {
+	for _, n := range s.enrolments.of(name) {
 		e, err := s.enrolments.get(ctx, name, n)
 		switch {
 		case err != nil && !foreign(err):
 			return 0, err
-		case err == nil && e.Key == key:
+		case err == nil && e.Key == key && n < epoch:
 			return n, nil
 		}
 	}
