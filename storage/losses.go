@@ -182,7 +182,8 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		}
 		if row.Doubt > 0 {
 			o.Why = append(o.Why,
-				fmt.Sprintf("the end of the copy or of the mark cannot be read: up to %d changes may have been there", row.Doubt))
+				fmt.Sprintf("the end of the copy or of the mark cannot be read: up to %d changes may have been there",
+					row.Doubt))
 		}
 		last := make(map[string]uint64)
 		for _, k := range row.Known {

@@ -157,7 +157,7 @@ type histories struct {
 	names    map[uint32]string
 	told     copyState         // how far each series got on media with the same history
 	furthest map[uint32]uint64 // the highest number that any medium names, by sequence
-	again    map[uint32]uint32 // the sequence of a series in the store, by its sequence on another medium, if they differ
+	again    map[uint32]uint32 // a series' sequence in the store, by its sequence on a medium, if they differ
 
 	// The next five fields are about the medium being read:
 	reached   copyState
@@ -184,7 +184,7 @@ func (h *histories) begin() {
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence, p := range h.reached.Series {
 		for other, name := range h.names {
-			if p.Name != "" && name == p.Name && other != sequence { // that store began the series anew, without this medium
+			if p.Name != "" && name == p.Name && other != sequence { // the series was begun anew without this medium
 				h.again[sequence] = other
 				err = errors.Join(err, h.diverge(db, sequence))
 			}
