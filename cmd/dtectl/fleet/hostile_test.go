@@ -884,6 +884,17 @@ func TestRekey_Gap(t *testing.T) {
 	}
 }
 
+// TestRekey_GapNobody: a gap in a group of a thief's, in which no branch is, does not stop rekey.
+func TestRekey_GapNobody(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	d := *w.head().Desired
+	d.Group, d.Version, d.Previous = "nadie", 5, w.head().Digest
+	_, err := w.chain.write(t.Context(), d, fleetproto.Signer{ID: directorID, Private: key("director")})
+	w.must(err)
+	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
+}
+
 // TestRekey_SameNumber: a thief of the key signed the last good version anew, with other contents. The new key signs
 // what this centre published, and boxes read it, whichever of the two they hold.
 func TestRekey_SameNumber(t *testing.T) {

@@ -312,15 +312,20 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		return err
 	}
 	head, err := both.Head(ctx, group)
-	if foreign(err) && !ofBranch {
+	wanted, back := c.Back[group]
+	gap := err == nil && !back && head != nil && head.Hole > 0
+	if gap { // no box reads behind it
+		err = fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
+			"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
+	}
+	if (gap || foreign(err)) && !ofBranch {
 		term.Printf("%s is left as it is: %v\n", group, err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	wanted, back := c.Back[group]
-	if back { // behind a gap, where no box reads, lie a thief's versions
+	if back { // behind a gap lie a thief's versions
 		if head, err = both.unaltered(ctx, group, wanted); err != nil {
 			return fmt.Errorf("version %d: %w", wanted, err)
 		}
@@ -329,9 +334,6 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			return err
 		}
 		head.Lost = append(head.Lost, held)
-	} else if head != nil && head.Hole > 0 {
-		return fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
-			"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
 	}
 	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
 	if head != nil {
