@@ -393,7 +393,7 @@ func TestReinstate(t *testing.T) {
 	}
 	w.Box = recordmac.New()
 	if s, _ = w.Restart(); !leaves() {
-		t.Error("a record of another box switches the guard off")
+		t.Fatal("a record of another box switches the guard off")
 	}
 	s.Return(t.Context(), <-s.Guard().Wanted())
 	enginetest.Push(t, s, enginetest.Edition(t, "2.1.2"))
