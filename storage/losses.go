@@ -209,7 +209,8 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0 || w.Diverged
-			open[a.Series] = open[a.Series] || w.Outside
+			// After a backup or a status, more may have been given.
+			open[a.Series] = open[a.Series] || w.Medium != WitnessCopy && w.Medium != WitnessMark
 		}
 		heads = append(heads, numbersHead([16]byte{}, last, slack))
 	}

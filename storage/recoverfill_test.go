@@ -387,6 +387,77 @@ func TestRebuild_OldMark(t *testing.T) {
 	}
 }
 
+// asks reports whether a person must name the last number of a series.
+func (o *Owed) asks(series string) bool {
+	return o != nil && slices.ContainsFunc(o.Series, func(n Next) bool { return n.Series == series && n.Open })
+}
+
+// TestRecover_OldBox: an older box was put back, with its store, its mark and its card. A backup, or what the dead box
+// shipped, has numbers that this mark lacks: the mark bounds nothing, although the store is sound.
+func TestRecover_OldBox(t *testing.T) {
+	for name, from := range map[string]Sources{
+		"a later backup":              {Backups: []string{backupDir}},
+		"a later backup and the card": {Copy: card, Backups: []string{backupDir}},
+		"what the dead box shipped":   {Copy: beside, Last: map[string]uint64{"a": 9}},
+	} {
+		disk := carded(t)
+		older := disk.Copy()
+		s := live(t, disk)
+		for n := uint64(100); n < 104; n++ {
+			put(t, s, "a", n)
+		}
+		backup(t, s, backupDir)
+		sound(t, s)
+		must(t, errors.Join(disk.RemoveAll("box/store"), makeParents(disk, beside), disk.Rename(card, beside)))
+		takeCard(t, older, disk)
+		for _, f := range older.Files() {
+			if strings.HasPrefix(f, "box/store/") || f == markPath {
+				must(t, makeParents(disk, f))
+				writeFile(t, disk, f, readFile(t, older, f))
+			}
+		}
+		made, err := Assemble(ctx, from, options(disk), nil)
+		must(t, err)
+		if made.Whole || !made.Owed.asks("a") {
+			t.Errorf("%s: whole: %v; it asks %+v", name, made.Whole, made.Owed)
+		}
+	}
+}
+
+// TestRebuild_BegunSince: a series began after the older card and its mark, and only the last status names it.
+func TestRebuild_BegunSince(t *testing.T) {
+	disk := carded(t)
+	must(t, disk.RemoveAll("box/store"))
+	made, err := Assemble(ctx, Sources{Copy: card, Last: map[string]uint64{"z": 97}}, options(disk), nil)
+	must(t, err)
+	if !made.Owed.asks("z") {
+		t.Errorf("it asks %+v", made.Owed)
+	}
+}
+
+// TestRebuild_DiesAgain: a new store dies before it is settled. Its mark, which an older card had or of which a slot was
+// rotten, still bounds nothing for the next one.
+func TestRebuild_DiesAgain(t *testing.T) {
+	for name, last := range map[string]map[string]uint64{"old": {"a": 97}, "rotten": nil} {
+		disk := carded(t)
+		must(t, disk.RemoveAll("box/store"))
+		if name == "rotten" {
+			f, err := openMarkFile(disk, markPath, false)
+			must(t, errors.Join(err, f.close()))
+			harm(t, disk, markPath, slotAt(firstSlot, f.generation.Load())+20)
+		}
+		_, err := Assemble(ctx, Sources{Copy: card, Last: last}, options(disk), nil)
+		must(t, errors.Join(err, openStore(t, disk).Close(), disk.RemoveAll("box/store")))
+		made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+		must(t, err)
+		if !made.Owed.asks("a") {
+			t.Errorf("%s: it asks %+v", name, made.Owed)
+		}
+		accept(t, disk)
+		sound(t, live(t, disk))
+	}
+}
+
 // TestRebuild_RottenMark: the store is gone, the card is older, and a slot of the mark is rotten: the series goes on after
 // all that was acknowledged.
 func TestRebuild_RottenMark(t *testing.T) {

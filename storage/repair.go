@@ -515,9 +515,17 @@ func (a *assembly) finish() error {
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
 		}
+		proven := maps.Clone(a.named)
 		for name, row := range series {
-			proven := max(row.Last, a.told.Series[row.Sequence].Last, a.named[name])
-			a.row.MarkLost = a.row.MarkLost || proven > a.marked.Series[name].Last+maxWaiting // an older card's mark
+			proven[name] = max(row.Last, a.told.Series[row.Sequence].Last, a.named[name])
+		}
+		live := a.own.whole && a.from.Backups == nil && a.from.Last == nil // only a card, with all that was given since
+		for name, last := range proven {
+			bound := a.marked.Series[name].Last + maxWaiting // beyond it, the mark is an older card's
+			if a.own.whole {                                 // or store and mark are an older box's
+				bound = max(a.marked.Series[name].Last, a.source(ownMedium).Last[name]) + 1
+			}
+			a.row.MarkLost = a.row.MarkLost || last > bound && !live
 		}
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)
@@ -542,7 +550,7 @@ func (a *assembly) finish() error {
 	// The mark must have this store's identity, and no number that the store lacks. A filled store is not whole: the
 	// second copy lacks what was filled, and only a restoration begins it again.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
-		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
+		a.marked != nil && !a.row.MarkLost && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
 		a.said.Lacking = nil
 		return nil
