@@ -95,7 +95,7 @@ func TestTokens(t *testing.T) {
 }
 
 // busyBackups is a box that makes another backup.
-type busyBackups struct{ noBackups }
+type busyBackups struct{}
 
 func (*busyBackups) Begin(string) bool { return false }
 func (*busyBackups) State() any        { return "half" }
