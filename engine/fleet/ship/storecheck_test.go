@@ -548,11 +548,11 @@ func TestCheck_Repeated(t *testing.T) {
 		w.ship = s
 		w.sellDay(0, 8)
 		time.Sleep(time.Until(time.Now().Truncate(24 * time.Hour).Add(24*time.Hour + 30*time.Minute)))
-		checks := 0
+		var checks atomic.Int32
 		var away atomic.Bool
 		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
 			if r.Key == fleetproto.PartsFolder("centro", 1) && r.Verb == "list" {
-				if checks++; away.Load() {
+				if checks.Add(1); away.Load() {
 					return fleettest.Failed
 				}
 			}
@@ -563,10 +563,10 @@ func TestCheck_Repeated(t *testing.T) {
 		go func() { done <- s.Run(ctx) }()
 		hours := func(what string, n, least, most, unchecked, lost int) {
 			t.Helper()
-			before := checks
+			before := checks.Load()
 			time.Sleep(time.Duration(n) * time.Hour)
 			synctest.Wait()
-			if looks := checks - before; looks < least || looks > most || log.of("cannot be checked") != unchecked ||
+			if looks := int(checks.Load() - before); looks < least || looks > most || log.of("cannot be checked") != unchecked ||
 				log.of("would not be complete") != lost {
 				t.Errorf("%s: %d looks in %d hours, the log has %v", what, looks, n, log.n)
 			}
