@@ -156,7 +156,10 @@ func TestRecover_ClockWasAhead(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
 		b.Skew.Store(int64(72 * time.Hour))
 		ctx, cancel := context.WithCancel(context.Background())
-		b.At(func(string) { cancel() }) // the till's wait ends while the sale is on its way
+		b.At(func(string) { // the till's wait ends while the sale is on its way, surely before the answer
+			cancel()
+			time.Sleep(time.Millisecond)
+		})
 		if _, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100)); err == nil {
 			t.Fatal("the sale has an outcome")
 		}
