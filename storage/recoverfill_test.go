@@ -342,8 +342,7 @@ func TestRecover_OldMark(t *testing.T) {
 		harm(t, disk, big, size(t, disk, big)/3)
 		made, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
 		must(t, err)
-		if i := slices.IndexFunc(made.Owed.Series, func(n Next) bool { return n.Series == "a" }); !made.Owed.MarkLost ||
-			!made.Owed.Series[i].Open {
+		if !made.Owed.MarkLost || !made.Owed.asks("a") {
 			t.Errorf("a new mark since: %v; it asks %+v", anew, made.Owed)
 		}
 	}
@@ -380,8 +379,7 @@ func TestRebuild_OldMark(t *testing.T) {
 		writeFile(t, disk, markPath, readFile(t, older, markPath))
 		made, err := Assemble(ctx, lose(disk), options(disk), nil)
 		must(t, err)
-		if i := slices.IndexFunc(made.Owed.Series, func(n Next) bool { return n.Series == "a" }); !made.Owed.MarkLost ||
-			!made.Owed.Series[i].Open {
+		if !made.Owed.MarkLost || !made.Owed.asks("a") {
 			t.Errorf("%s: it asks %+v", name, made.Owed)
 		}
 	}

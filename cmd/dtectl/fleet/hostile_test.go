@@ -653,14 +653,21 @@ func TestPublish_Nothing(t *testing.T) {
 	}
 }
 
+// farVersion writes a version of a far number, as a thief of the director's key would.
+func (w *world) farVersion(n int64) fleetproto.Desired {
+	w.t.Helper()
+	d := *w.head().Desired
+	d.Version, d.Previous = n, w.head().Digest
+	_, err := w.chain.write(w.t.Context(), d, fleetproto.Signer{ID: directorID, Private: key("director")})
+	w.must(err)
+	return d
+}
+
 // TestHead_FarVersion: the number of a version that a thief signed does not exhaust the centre.
 func TestHead_FarVersion(t *testing.T) {
 	w := newWorld(t, "centro")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
-	d, director := *w.head().Desired, fleetproto.Signer{ID: directorID, Private: key("director")}
-	d.Version, d.Previous = 999_999_999_999, w.head().Digest
-	_, err := w.chain.write(t.Context(), d, director)
-	w.must(err)
+	d := w.farVersion(999_999_999_999)
 	if h := w.head(); h.Version != d.Version || h.Hole != 2 {
 		t.Errorf("version %d, hole %d", h.Version, h.Hole)
 	}
@@ -923,10 +930,7 @@ func TestRekey_SameNumber(t *testing.T) {
 func TestRoll_FarVersion(t *testing.T) {
 	w := newWorld(t, "centro")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
-	d, director := *w.head().Desired, fleetproto.Signer{ID: directorID, Private: key("director")}
-	d.Version, d.Previous = 2000, w.head().Digest
-	_, err := w.chain.write(t.Context(), d, director)
-	w.must(err)
+	d := w.farVersion(2000)
 	w.store.Lose(fleetproto.DesiredKey("tiendas", d.Version))
 	_ = w.roll()
 	if n := len(w.store.Keys(fleetproto.DesiredRoot)); n > 3 {
