@@ -111,7 +111,7 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 		return resumen
 	}
 	if !one.Present() && !list.Present() {
-		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
+		if n, _ := body.Get("condicionOperacion").Int(); n == 2 || n == 3 {
 			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con "+
 				"otra condición")
 			return resumen

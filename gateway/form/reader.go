@@ -70,7 +70,7 @@ func (r *reader) number(v dte.Value, f *field, prefix string) dte.Value {
 	case errors.Is(err, dte.ErrPrecision):
 		r.fault(prefix+f.name, dte.FaultPrecision, "Lleva a lo sumo 8 decimales")
 		return dte.Value{}
-	case err != nil:
+	case err != nil, a == dte.MaxAmount:
 		r.fault(prefix+f.name, dte.FaultRange, "Debe estar por debajo de 92,000,000,000")
 		return dte.Value{}
 	}

@@ -237,8 +237,8 @@ func (c reference) member(s dte.Value) member {
 		m.inner = c.members(s)
 	}
 	for _, limit := range [][2]string{{"const", "always"}, {"minimum", "≥"}, {"exclusiveMinimum", ">"},
-		{"maximum", "≤"}, {"minLength", "length ≥"}, {"maxLength", "length ≤"}, {"minItems", "from"},
-		{"maxItems", "up to"}, {"default", "default"}} {
+		{"maximum", "≤"}, {"exclusiveMaximum", "<"}, {"minLength", "length ≥"}, {"maxLength", "length ≤"},
+		{"minItems", "from"}, {"maxItems", "up to"}, {"default", "default"}} {
 		if l := s.Get(limit[0]); l.Exists() {
 			m.limits = append(m.limits, c.t(limit[1])+" "+l.Text())
 		}
