@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/plugins/plugintest"
 )
 
 // MH's previous generation is a matter of dates: the same branch, a year earlier, does the same in it. It has no
@@ -132,4 +134,29 @@ func TestContingency_NotForThisType(t *testing.T) {
 		}
 		b.Audit()
 	})
+}
+
+// TestContingency_NotForThisTypeLater: a silence of MH outlasts the generation whose vouchers MH does not accept in
+// contingency. The voucher stays signed, as on its own day, although the rules in memory no longer have its rule.
+func TestContingency_NotForThisTypeLater(t *testing.T) {
+	w := enginetest.NewWorldIn(t, "01", nil, nil)
+	defer w.Close()
+	w.Clock.Set(time.Date(2026, 12, 1, 4, 0, 0, 0, time.UTC))
+	shipped := enginetest.Shipped(t)
+	for _, name := range []string{"dte07/v1", "dte07/v2", "contingencia/v3", "contingencia/v4"} {
+		shipped[name] = plugintest.Bundle(t, name)
+	}
+	s := w.Shelf(shipped)
+	w.Wire.Sever()
+	_, err := w.Engine.Issue(t.Context(), enginetest.Originals{}.Request("07", "voucher"))
+	enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+	for range 3 {
+		w.Clock.Set(w.Now().Add(24 * time.Hour))
+		if err := cmp.Or(s.Refresh(t.Context()), w.Engine.Recover(t.Context(), w.Now())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waiting, err := record.Due(w.Store, record.QueueSettle, record.Whenever, 2); err != nil || len(waiting) != 1 {
+		t.Errorf("%d wait for their normal form to be sent: %v", len(waiting), err)
+	}
 }

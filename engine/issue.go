@@ -325,7 +325,7 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
-		err = e.deferrable(req.Document, dte.Date(dated))
+		err = e.deferrable(req.Document, d.rule.Ref)
 	}
 	return d, err
 }
@@ -333,12 +333,9 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 // errAway means that MH does not answer, and accepts no document of this type in contingency.
 var errAway = errors.New("MH does not answer, and takes no such document in contingency")
 
-// deferrable returns a refusal if, on a day, MH does not accept a document type in contingency (MF2 p.18).
-func (e *Engine) deferrable(document, day string) error {
-	t := record.TypeOf(document)
-	if r, err := e.rules().Pick(document, e.issuer.Ambiente, day); err == nil && r.Type != nil {
-		t = r.Type
-	}
+// deferrable returns a refusal if MH does not accept a rule's documents in contingency (MF2 p.18).
+func (e *Engine) deferrable(document string, rule record.RuleRef) error {
+	t := cmp.Or(e.shelf.DescribedBy(rule.Digest), record.TypeOf(document))
 	if !t.Deferrable() {
 		return refusal.Unavailable(errAway, "Hacienda no admite el documento "+t.Es+
 			" en contingencia: repita la venta cuando Hacienda responda")
@@ -356,7 +353,7 @@ func (d *draft) mark(cause int64, motive string) {
 func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
-	return e.deferrable(d.request.Document, dte.Date(d.dated))
+	return e.deferrable(d.request.Document, d.rule.Ref)
 }
 
 // compute evaluates a draft. The error for a draft with faults is a *refusal.Error with all of them.

@@ -44,7 +44,7 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
 	}
-	if e.contingency.Current() != nil && e.deferrable(h.Document, h.Date) != nil {
+	if e.contingency.Current() != nil && e.deferrable(h.Document, h.Rule) != nil {
 		return e.putOff(ctx, entry, h, e.now().Add(settleAgain))
 	}
 	jws, err := record.Part(e.store, code, record.FormNormal)
@@ -145,7 +145,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
-	if e.deferrable(h.Document, h.Date) != nil { // it stays Signed: Recover queries and sends it again
+	if e.deferrable(h.Document, h.Rule) != nil { // it stays Signed: Recover queries and sends it again
 		entry, err := e.putOff(ctx, d.entry, h, e.now().Add(settleAgain))
 		return standing{entry: entry, head: h, jws: d.jws}, err
 	}

@@ -289,6 +289,17 @@ func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, erro
 	return book.Pick(document, s.o.Ambiente, day)
 }
 
+// DescribedBy returns the document type as the bundle with the given digest describes it, or nil.
+func (s *Store) DescribedBy(digest string) *bundle.Type {
+	if r := s.book.Load().Compiled(digest); r != nil {
+		return r.Type
+	}
+	if i := s.find(func(i *shelved) bool { return i.Digest == digest }); i != nil && i.Described != nil {
+		return i.Described.Type
+	}
+	return nil
+}
+
 // reopen loads a stored bundle that a document names. errTroubled: the bundle may not be used.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
