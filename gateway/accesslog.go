@@ -29,7 +29,7 @@ const (
 )
 
 // accessLog writes a line for each request of a till that changes or sends something, and for each request refused for
-// lack of a valid token, up to a number of lines a second. Of what the client wrote, a line has only the path and the
+// lack of a valid token, up to a number of lines a second. Of the client's request, a line has only the path and the
 // method.
 type accessLog struct {
 	log      *slog.Logger

@@ -118,7 +118,7 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token. given: the caller sent a wrong token; after many, it must wait.
+// wrong refuses a caller without a good token. given: the caller sent a wrong token; after many, the caller must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -296,7 +296,7 @@ const (
 	insistPause = 250 * time.Millisecond
 )
 
-// slow pauses before an answer 429 if the token has received too many of them.
+// slow pauses before a 429 if the token has received too many.
 func (g *Gateway) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) > 0 {
 		_ = fairqueue.Sleep(g.serving, insistPause) // when the gateway stops, the pause ends

@@ -166,7 +166,7 @@ func (g *Gateway) link(c *call, layout string) error {
 }
 
 // pass returns the token of a link: the link's expiry, the layout, the branch, and an HMAC of these values and code.
-// Its key is derived from the token table's secret: a new secret ends all links.
+// The HMAC's key is derived from the token table's secret: a new secret ends all links.
 func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
 	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
 	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))

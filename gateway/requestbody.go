@@ -61,8 +61,8 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 }
 
 // received reads the whole body of each request into memory and calls h. If a body was not read to its end, the
-// connection is closed. The body of a request without a good token is not read: admit refuses it on every path, so that
-// the caller learns nothing about routes and sizes.
+// connection is closed. The body of a request without a good token is not read: admit refuses the request on every
+// path, so that the caller learns nothing about routes and sizes.
 func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {

@@ -62,7 +62,7 @@ func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	return a, nil
 }
 
-// failed adds the series to err. If the medium caused err, it also notes damage.
+// failed adds the series to err, and notes damage if the medium caused err.
 func (a *Appending) failed(err error) error {
 	a.s.suspect(err)
 	return fmt.Errorf("appending to series %q: %w", a.keys.Series, err)

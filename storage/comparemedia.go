@@ -28,9 +28,9 @@ type Head struct {
 
 // Reach is how far one series got. In the store it is the row of a series.
 type Reach struct {
-	Sequence uint32   // of the journal; Position and Hash are 0 if Head.Numbers is set
+	Sequence uint32   // of the journal
 	Last     uint64   // the highest number
-	Position uint64   // of the last link in the journal
+	Position uint64   // of the last link in the journal; 0 if Head.Numbers is set
 	Hash     [32]byte // of that link
 }
 
@@ -367,8 +367,8 @@ func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witnes
 	return nil, nil
 }
 
-// past reports whether w is of a store that this store was made from, has another history, and knows no higher number:
-// its numbers were used again already.
+// past reports whether this store was made from w's store and has used w's numbers again: w has another history and
+// knows no higher number.
 func (w *Witness) past(r pebble.Reader) bool {
 	former, err := readJSON[[][16]byte](r, keyFormer)
 	return err == nil && w.Diverged && slices.Contains(former, w.Store) &&

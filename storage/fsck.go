@@ -27,7 +27,7 @@ type Report struct {
 	Affected []Affected // documents that cannot be read completely; at most MaxProblems
 }
 
-// damaged reports whether a problem is damage: a store that is not settled, or does not agree with its mark, is none.
+// damaged reports whether a problem is damage. A store that is not settled, or disagrees with its mark, is not damaged.
 func (r *Report) damaged() bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool {
 		return p.Where != describeKey(keyRestored) && p.Where != markProblem

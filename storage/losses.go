@@ -192,7 +192,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		heads = append(heads, numbersHead([16]byte{}, last, 0))
 		if mark != nil {
 			found := *mark
-			if row.MarkLost { // it was made or found after the loss: its numbers count, but bound nothing
+			if row.MarkLost { // the mark was made or found after the loss: its numbers count, but bound nothing
 				found.Slack = 0
 			}
 			heads = append(heads, &found)
@@ -209,7 +209,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0 || w.Diverged
-			// After a backup or a status, more may have been given.
+			// After a backup or a status, the box may have given more numbers.
 			open[a.Series] = open[a.Series] || w.Medium != WitnessCopy && w.Medium != WitnessMark
 		}
 		heads = append(heads, numbersHead([16]byte{}, last, slack))
@@ -278,9 +278,8 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 // must name every lost number, and the last number of a series where nothing bounds it (Next.Open); a loss without
 // numbers states that none was lost. Settle also moves a series that only a loss names.
 //
-// If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
-// again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are
-// not named.
+// If a medium of the box knows more, the store gets a new identity; its second copy is then set aside and begun again.
+// An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses not named.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	return use(s, "settling", func() (*Owed, error) {
 		s.reconciling.Lock()
@@ -444,7 +443,7 @@ type Gap struct{ From, To time.Time }
 // maxGaps is how many gaps are kept, the latest ones.
 const maxGaps = 64
 
-// maxSettled is the most ends of other media's series that are kept: the latest.
+// maxSettled is how many ends of series on other media are kept, the latest ones.
 const maxSettled = 256
 
 // Gaps returns the restorations of this store from a backup or a second copy, the oldest first.

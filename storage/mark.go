@@ -65,7 +65,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error)
 	k := &mark{o: o, metrics: m, store: file.said.Store, file: file, known: make(map[string]Reach),
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	if j.restored != nil && (j.restored.MarkLost || file.torn) { // it bounds nothing, also if this store dies
+	if j.restored != nil && (j.restored.MarkLost || file.torn) { // the mark bounds nothing, even if this store is lost
 		clear(k.store[8:])
 	}
 	for _, name := range file.said.bySequence() { // a mark's numbers never fall

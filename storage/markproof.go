@@ -16,9 +16,9 @@ import (
 // ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is the longest time between now and the store's last beat, before or after, for which the store can be
-// proven complete: one night. A running box writes a beat every few seconds; during a longer pause the branch may have
-// sold from another disk.
+// standstill is the longest time between the store's last beat and now, in either direction, after which NewMark can
+// prove the store complete: one night. A running box writes a beat every few seconds; during a longer pause the branch
+// may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
@@ -34,7 +34,7 @@ type MarkProof struct {
 	Owed   *Owed  // what must be settled because of the doubts; nil: there are no doubts
 	Aside  string // the new path of the file that was in the mark's place, "" if there was none
 
-	former [][16]byte // of the media that know more
+	former [][16]byte // the identities of the stores on the media that know more
 }
 
 // MarkAim is the task of NewMark.
@@ -257,9 +257,9 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	return latest, err
 }
 
-// markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
-// another line (see writesBits), is old. The row is always written after the mark: at each Beat, at a Close if the mark
-// was written since Open, and at an Open with a new mark. It is JSON.
+// markRow is the store's note about its mark: the mark's generation and its path, in JSON. A mark of a lower
+// generation, or of another line (see writesBits), is old. The row is written after the mark: at each Beat, at a Close
+// if the mark was written since Open, and at an Open with a new mark. Only NewMark notes a new line before the mark.
 type markRow struct {
 	Generation uint64
 	Path       string
@@ -407,7 +407,7 @@ func (j *markJudge) newLine() uint64 {
 
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	id := j.id
-	if j.restored != nil { // until Settle it names the family only: see Assemble
+	if j.restored != nil { // until Settle the mark names the family only: see openMark
 		clear(id[8:])
 	}
 	return writeNewMark(o.FS, o.MarkPath, markHead(id, j.series), firstSlot, generation)

@@ -233,8 +233,8 @@ func (r *assembly) run(ctx context.Context) error {
 	return renameSynced(fs, r.o.repairedDir(), r.o.Dir)
 }
 
-// gained returns ErrSound unless the new store has a link, or a row of a record, that the old one lacks: mend may have
-// removed what a medium gave. With only, nothing but the rows of these records counts.
+// gained returns ErrSound unless the new store has a link, or a row of a record, that the old store lacks: mend may
+// have removed the rows that a medium gave. If only is not nil, only rows of the records in it count.
 func (r *assembly) gained(only map[uint64]bool) error {
 	more := false
 	err := scan(r.db, []byte{tableJournal}, []byte{tablePart + 1}, func(key, value []byte) error {
@@ -295,7 +295,7 @@ func (r *assembly) needed(ctx context.Context) error {
 	if report.damaged() {
 		return nil
 	}
-	db, err := openPebble(r.o, &damage{}, true) // opening it for writing would drop what follows damage in the log
+	db, err := openPebble(r.o, &damage{}, true) // for writing, Pebble would drop the changes after damage in the log
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 		case !known:
 			more = true
 		}
-		// Even if the restoration knew as much, it may have read another medium, or read this one badly.
+		// A restoration that knew the medium's numbers may still have read another medium, or this medium badly.
 		if w != nil && known || lacking {
 			fills, bad := r.mayFill(ctx, db, j.id, from, !known || w == nil || !w.Diverged)
 			r.fills, err = r.fills || fills, bad
@@ -381,8 +381,8 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	return more, forks, err
 }
 
-// mayFill reports whether a medium has a row of an incomplete record that the store lacks, or (links) a link. Assemble
-// may still refuse the row.
+// mayFill reports whether a medium has something that the store lacks: a row of an incomplete record or, if links is
+// set, a link. Assemble may still refuse the row.
 func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources, links bool) (more bool,
 	err error) {
 	h, err := readHoles(db)
@@ -430,8 +430,8 @@ func unreadSegment(o *Options, from string) error {
 	return err
 }
 
-// lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history. Of a backup that
-// cannot be read only the numbers in its description are compared.
+// lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history. If the backup's
+// store cannot be read, lookAtBackup compares only the numbers in the backup's description.
 func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (*Witness, error) {
 	at := *r.o
 	at.Dir, at.FS = r.o.FS.PathJoin(dir, backupStore), unlocked{r.o.FS}
@@ -485,7 +485,7 @@ func (r *assembly) room() error {
 	return nil
 }
 
-// maxWaiting is more records of one series than ever wait for the mark at once.
+// maxWaiting is above the number of records of one series that can wait for the mark at once.
 const maxWaiting = 64
 
 // finish makes the indexes of the taken rows, and finds what is missing.
@@ -519,10 +519,10 @@ func (a *assembly) finish() error {
 		for name, row := range series {
 			proven[name] = max(row.Last, a.told.Series[row.Sequence].Last, a.named[name])
 		}
-		live := a.own.whole && a.from.Backups == nil && a.from.Last == nil // only a card, with all that was given since
+		live := a.own.whole && a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
 		for name, last := range proven {
-			bound := a.marked.Series[name].Last + maxWaiting // beyond it, the mark is an older card's
-			if a.own.whole {                                 // or store and mark are an older box's
+			bound := a.marked.Series[name].Last + maxWaiting // above this number, the mark is from an older card
+			if a.own.whole {                                 // or store and mark are from an older box
 				bound = max(a.marked.Series[name].Last, a.source(ownMedium).Last[name]) + 1
 			}
 			a.row.MarkLost = a.row.MarkLost || last > bound && !live

@@ -21,7 +21,8 @@ import (
 //	                                                    uint64, before the first announcement of this identity ·
 //	                                                    "segments": segmentsRow · "mark": markRow · "restored":
 //	                                                    Restoration · "restorations": []Gap · "behind": []Witness ·
-//	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
+//	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord ·
+//	                                                    "settled": []Lead
 //	series    name                                      Reach: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the change before it
 //	entry     id u64                                    entryRow: the record's current state

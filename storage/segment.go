@@ -538,7 +538,7 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 
 // CopySegment reads the head of a segment; file is its name. id identifies the segment, "" if this store did not write
 // it. The segment continues the copy from the offset end of another file (after), or begins the copy if after is "". If
-// a fill was unfinished, this is the place where the fill began.
+// a fill was unfinished, after and end name the place where the fill began.
 func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end int64, err error) {
 	err = s.do("reading the head of a segment", func() error {
 		own, err := identity(s.db)

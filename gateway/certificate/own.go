@@ -44,7 +44,7 @@ const (
 var ErrExists = errors.New("there is an authority already")
 
 // Own is the box's own certificate authority. It may sign only for private addresses, and for the names and addresses
-// that the box and its settings had when it was made: its key cannot imitate another site.
+// that the box and its settings had when the authority was made: its key cannot imitate another site.
 type Own struct {
 	Folder string
 	Names  []string // in addition to the box's own names
@@ -226,7 +226,7 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 }
 
 // names returns the box's own names and the configured names for which the authority may sign. A name configured after
-// the authority was made needs a new authority; dtectl tls show reports it.
+// the authority was made needs a new authority; dtectl tls show reports such a name.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }

@@ -45,7 +45,7 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type; a type without a form gets a form without members. bundle.ParseType has checked it.
+// New compiles the form of a type, which bundle.ParseType has checked. A type without a form gets an empty form.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
 	for i := range f.bundle.Members {
@@ -112,7 +112,7 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target returns the place in the facts of a form's member with this To, and the fact's name there; "" stands for the
+// target returns where a form's member with this To goes in the facts: the place, and the fact's name there; "" is the
 // member's own name.
 func target(to string) (place, string) {
 	switch {

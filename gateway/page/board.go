@@ -94,7 +94,7 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if it has passed, warn if less than pressing is left, else otherwise.
+// urgency returns the level of a deadline: bad after it, warn if less time than pressing is left, or else otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:

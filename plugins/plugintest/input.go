@@ -9,7 +9,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Input lays facts out for a module, by the names that the module declares. It is a second reading of ABI.md,
+// Input lays facts out for a module, by the names that the module declares. It is a second reading of the ABI,
 // independent of the engine's. It fails on facts that do not fit.
 func Input(d *abi.Description, params []int64, facts dte.Value) (abi.Input, error) {
 	in := abi.Input{Params: params}

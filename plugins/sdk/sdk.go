@@ -54,8 +54,8 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	return write(message, out, width)
 }
 
-// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers. The slices of an
-// Input point into the buffer, therefore nothing is decoded.
+// A message is a header of four words, then integers (rules/abi/README.md). The buffer is a slice of integers. The
+// slices of an Input point into the buffer, therefore nothing is decoded.
 const headerWords = 4
 
 // read makes the slices of in point into a message. length is the length of the message in bytes. read returns false if

@@ -8,10 +8,10 @@
 // it. Control only flows forward through a region, so each of its instructions runs at most once per passage. The price
 // is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as several (see
 // instruction.price). These are divisions, calls that leave the module, and calls with many parameters or results. A
-// merge of control flow counts by the locals that a compiler must move there. The price of copying or filling memory
-// depends on the length, and that of growing it on the new size. A guest pays for a region's whole length, not for the
-// path taken, and thus for more instructions than it executes. Declare a budget from measured use (see
-// bundle.Manifest), never from a guess.
+// merge of control flow counts by the locals that a compiler must move there. Copying or filling memory is priced by
+// the length, growing memory by its new size. A guest pays for a region's whole length, not for the path taken, and
+// thus for more instructions than it executes. Declare a budget from measured use (see bundle.Manifest), never from a
+// guess.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
 // upper bound of its frame from the global at its entry, calls the host if the result is below zero, and writes the

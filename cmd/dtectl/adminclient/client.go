@@ -45,7 +45,7 @@ type Gateway struct {
 	client *http.Client
 }
 
-// OwnGateway returns the appliance of this box. Without an admin token file it answers only requests without a token.
+// OwnGateway returns the appliance of this box. If no admin token file is configured, its requests carry no token.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
 	if g.URL, g.client, err = OwnListener(cfg, "ops"); err == nil && cfg.Ops.AdminTokenFile != "" {
@@ -159,8 +159,8 @@ func (r *Refusal) Text() string {
 	return text
 }
 
-// Ask sends a request and decodes the answer into the parameter into. A body of type []byte is sent unchanged, any
-// other body as JSON, a nil body not at all.
+// Ask sends a request, and decodes the answer into *into. A body of type []byte is sent unchanged, any other body as
+// JSON, a nil body not at all.
 func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
 	data, plain := body.([]byte)
 	if body != nil && !plain {

@@ -78,7 +78,7 @@ func (c *newCommand) Run() error {
 	return nil
 }
 
-// sibling copies a generation of a rule into a folder beside it, or the catalogues into a folder below today's.
+// sibling copies a generation of a rule into a folder beside it, or plugins/catalogues into a folder inside it.
 func (c *newCommand) sibling(to string) error {
 	source := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/")
 	rule, generation, isRule := strings.Cut(source, "/")

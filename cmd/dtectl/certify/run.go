@@ -275,7 +275,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	return note(rng, kind, pool[at], original), pool[at], nil
 }
 
-// invalidate invalidates an invoice: in turn because the sale is rescinded, and because another invoice replaces it.
+// invalidate invalidates an invoice. The reasons alternate: the sale is rescinded, another invoice replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	pool, at := r.pools[sales[0]], 0 // the oldest: a later run must choose the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,

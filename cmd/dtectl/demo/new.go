@@ -205,9 +205,9 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, the result is the duration in
-// the file; with a day, it sets the demonstration's date to that day. The clocks are never set back, because documents
-// are numbered in order of time.
+// ahead returns how far the clocks of a demonstration are ahead of now: without a day, the duration in the file; with a
+// day, the duration from today to that day. The clocks are never set back, because documents are numbered in order of
+// time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {

@@ -345,8 +345,8 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes the store's repairs to the audit trail, and then an act unless it is empty. While the store gives no
-// numbers, it does nothing.
+// record writes the store's repairs to the audit trail, and then act, unless act is empty. It does nothing while the
+// store gives no numbers.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil

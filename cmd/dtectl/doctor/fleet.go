@@ -17,7 +17,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// fleet checks that the chain's store admits this box, and whether the box has its branch, by the agent's own rule.
+// fleet checks, by the agent's own rules, that the chain's store admits this box and that no other box has the branch.
 func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet

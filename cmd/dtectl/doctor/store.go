@@ -113,7 +113,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports the mark if the appliance last read it without a fault longer than proofLate ago.
+// markOf reports a mark that the appliance has not read without a fault within proofLate.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
@@ -124,7 +124,7 @@ func (d *doctor) markOf(proved time.Time) {
 // scrubLate: doctor warns if the last complete reading is older than this. One a day is normal.
 const scrubLate = 7 * 24 * time.Hour
 
-// witnesses reports documents that only a stopped store's other media have, and checks the second copy.
+// witnesses reports the documents that a stopped store lacks and another medium has, and checks the second copy.
 func (d *doctor) witnesses(s *storage.Store) {
 	const do = "dtectl recover takes the missing documents from the medium, and shows the loss"
 	for _, w := range s.Behind() {

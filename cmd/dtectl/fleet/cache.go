@@ -153,7 +153,7 @@ func newEnrolments(c *Chain) *enrolments {
 }
 
 // list returns each branch's highest epoch that the director has signed. It skips objects of other authors, and epochs
-// far behind a gap.
+// more than maxForeign above the epoch before.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var found []object
 	clear(e.tags)
@@ -172,7 +172,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		if o.owner != last.owner {
 			last = object{owner: o.owner}
 		}
-		if o.number-last.number <= maxForeign { // a thief wrote a far epoch, to have the centre ask for all before it
+		if o.number-last.number <= maxForeign { // a thief wrote a higher epoch, to slow the centre down
 			last, e.near, e.tags[o.Key] = o, append(e.near, o), o.Tag
 		}
 	}
@@ -225,7 +225,7 @@ func (e *enrolments) lost() map[string][]byte {
 		}
 		keys := e.c.keys()
 		if _, err := e.c.Identity.OpenEnrolment(e.objects[there], keys[:1], branch, epoch); err == nil {
-			keys = keys[:1] // what a former key signed is not newer, whatever its date
+			keys = keys[:1] // an enrolment that a former key signed is not newer, whatever its date
 		}
 		kept, err := e.c.Identity.OpenEnrolment(data, keys, branch, epoch)
 		if err == nil && !kept.At.Before(signed[key]) && (held == nil || kept.At.After(held.At)) {

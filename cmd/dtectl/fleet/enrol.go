@@ -163,8 +163,8 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 // earlier director, or somebody with the store's credentials. Boxes skip the same number.
 const maxForeign = 16
 
-// enrol writes e as the next free epoch, or signs the box's enrolment again. The points of sale that it names stay the
-// box's: the box may have numbered their series.
+// enrol writes e as the next free epoch, or signs the box's enrolment again. The new signature keeps the points of sale
+// of the old one: the box may have numbered their series.
 func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, director fleetproto.Signer) (int64,
 	error) {
 	e.Branch, e.Key, e.Group, e.Points = w.branch, w.status.Key, w.status.Group, slices.Clone(w.status.Points)

@@ -72,8 +72,8 @@ type Rekey struct {
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
 // last version of each group. From then on, a box that pins the new key, alone or after the old key, accepts no new
-// object signed by the old key. After an interruption, the next run continues; it does not sign again what the old key
-// signed after the new key.
+// object signed by the old key. The next run continues an interrupted run. An object that the old key signed after the
+// new key is never signed again.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -139,8 +139,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// checkOld refuses an old key that the boxes no longer obey: neither it nor the new key signed the first enrolment of
-// half of the branches or more. A thief may have made up branches too, but fewer.
+// checkOld refuses an old key that the boxes no longer obey: in half of the branches or more, the first enrolment is
+// signed by neither the old nor the new key. A thief may have invented branches too, but fewer.
 func (c *Rekey) checkOld(ctx context.Context, held *enrolments) error {
 	for _, group := range held.c.keptGroups() { // a version kept here proves the key, whatever the store has
 		if list := held.c.keptVersions(group); len(list) > 0 {
@@ -284,7 +284,7 @@ func (c *Chain) unaltered(ctx context.Context, group string, n int64) (*Version,
 	return v, err
 }
 
-// reads returns the version up to which a box reads that holds a version (last): the one before the next gap.
+// reads returns the last version that a box can read if it has the version last: the version before the next gap.
 func (c *Chain) reads(ctx context.Context, group string, last fleetproto.Verified) (fleetproto.Verified, error) {
 	for n := last.Version; ; n++ {
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
@@ -314,7 +314,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	head, err := both.Head(ctx, group)
 	wanted, back := c.Back[group]
 	gap := err == nil && !back && head != nil && head.Hole > 0
-	if gap { // no box reads behind it
+	if gap { // no box reads the versions after the gap
 		err = fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
 			"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
 	}
@@ -325,7 +325,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
-	if back { // behind a gap lie a thief's versions
+	if back { // boxes also read the versions after the named version, up to the next gap
 		if head, err = both.unaltered(ctx, group, wanted); err != nil {
 			return fmt.Errorf("version %d: %w", wanted, err)
 		}

@@ -187,8 +187,8 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	return head, s, nil
 }
 
-// restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
-// continues to give numbers until it finds its successor's enrolment.
+// restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: without its
+// successor's enrolment, a replaced box continues to give numbers.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {

@@ -304,7 +304,7 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 		}
 	} else if early := waiting.status; early != nil && (b.Seen.IsZero() || b.Status != nil &&
 		early.At.After(b.Status.At) && w.waiting.Modified.After(w.own.Modified)) {
-		// the box wrote this before it was enrolled, or it is an image of then
+		// the box wrote this status before its enrolment, or the box is an image of its disk from that time
 		b.Status, b.Seen = early, earlier(w.waiting.Modified, early)
 	}
 	// the replaced box may still run

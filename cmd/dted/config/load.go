@@ -315,8 +315,8 @@ var Settings = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// settingName matches the beginning of a fault's text: "issuer.nrc: is missing", "api.certificate, api.key: the one
-// needs the other", "books.sale[0].item: is 5".
+// settingName matches the beginning of a fault's text: "issuer.nrc: is missing", "api.certificate, api.key: each needs
+// the other", "books.sale[0].item: is 5".
 var settingName = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:(?:\[[0-9]+\])?\.[a-z][a-z0-9_]*)*)(?:, [a-z0-9_.]+)*: `)
 
 // Setting returns the (first) setting at fault, "" if the fault names none.

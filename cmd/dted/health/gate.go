@@ -1,6 +1,6 @@
-// Package health watches dted's machine. The gate decides whether it is fit for a new document: its disk, its clock,
-// its media, and whether it still has the branch. The package also reads the store in the background, reports to
-// systemd, records whether MH answers, and protects the process's memory.
+// Package health watches dted's machine. The gate decides whether the box is fit for a new document, by its disk, its
+// clock, its media and the branch's enrolment. The package also checks the mark in the background, reports to systemd,
+// records whether MH answers, and protects the process's memory.
 package health
 
 import (
@@ -254,8 +254,8 @@ func branchBehind(s fleet.Standing) *refusal.Error {
 		Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}
 }
 
-// CheckPoint returns nil if the box has taken a point of sale of its enrolment that the centre has not closed for the
-// year.
+// CheckPoint returns nil if the box may number at a point of sale: it has taken the point from its enrolment, and the
+// centre has not closed the point for the year.
 func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil
