@@ -243,6 +243,9 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	d, err := e.newDraft(req, now, dated)
 	if err == nil {
 		d.rule = rule
+		if req.TestContingency {
+			err = e.deferrable(req.Document, rule.Ref)
+		}
 	}
 	return d, err
 }
@@ -325,9 +328,8 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
-		err = e.deferrable(req.Document, d.rule.Ref)
 	}
-	return d, err
+	return d, nil
 }
 
 // errAway means that MH does not answer, and accepts no document of this type in contingency.
