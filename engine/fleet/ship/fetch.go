@@ -207,7 +207,7 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	if err == nil && unasked.From <= unasked.To {
 		got.Missing = append(got.Missing, unasked)
 	}
-	got.Bytes = to.Bytes
+	got.Bytes += to.Bytes
 	return got, errors.Join(err, to.note())
 }
 
@@ -297,11 +297,11 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 		if g.part {
 			got.Parts++
 		}
-		to.Bytes += int64(len(l.body))
 		if len(got.Missing) > 0 {
-			return nil // the next call asks for the missing pieces again
+			got.Bytes += int64(len(l.body))
+			return nil // the next call asks for the missing pieces, and for these, again
 		}
-		return to.fetched(g.last, l.digest)
+		return to.fetched(g.last, l)
 	})
 }
 
@@ -341,7 +341,8 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 	if err != nil || json.Unmarshal(data, p) != nil || p.Branch != branch || p.Epoch != epoch || !p.holds(folder) {
 		p = &progress{Branch: branch, Epoch: epoch}
 		entries, err := os.ReadDir(folder)
-		if err != nil {
+		file := progressOf(folder)
+		if err = errors.Join(err, os.RemoveAll(file), syncPath(filepath.Dir(file))); err != nil {
 			return nil, err
 		}
 		for _, e := range entries {
@@ -391,8 +392,8 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 
 // fetched records that the folder has an object whose last piece is piece. It writes the note after every noteEvery
 // objects.
-func (p *progress) fetched(piece int64, digest string) error {
-	p.Piece, p.Digest = piece, digest
+func (p *progress) fetched(piece int64, l *load) error {
+	p.Piece, p.Digest, p.Bytes = piece, l.digest, p.Bytes+int64(len(l.body))
 	if p.behind++; p.behind < noteEvery {
 		return nil
 	}
@@ -420,14 +421,14 @@ func (p *progress) note() error {
 		return err
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Close(), syncPath(next)); err != nil {
 		return err
 	}
 	return errors.Join(os.Rename(next, file), syncPath(filepath.Dir(file)))
 }
 
 // syncPath returns when a file or a folder is on its medium.
-func syncPath(path string) error {
+var syncPath = func(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
