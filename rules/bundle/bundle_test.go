@@ -121,6 +121,15 @@ func TestManifest_Faults(t *testing.T) {
 			t.Errorf("%v does not name %s", err, field)
 		}
 	}
+	// A record of a rule shows these texts to operators: with another text, the next start would refuse the record.
+	for _, text := range []string{"", "dte01\u00a0", "dte\u001b[31m01", "dte01\n", strings.Repeat("n", 61)} {
+		_, m := sample()
+		m.Name, m.Document = text, text
+		if err := m.Check(); err == nil || !strings.Contains(err.Error(), "name:") ||
+			!strings.Contains(err.Error(), "document:") {
+			t.Errorf("%.20q: %v", text, err)
+		}
+	}
 }
 
 func TestParam_Fixed(t *testing.T) {

@@ -95,18 +95,14 @@ func (m *Manifest) Check() error {
 }
 
 func (m *Manifest) faults(add add) {
-	if m.Name == "" {
-		add("name", "is missing")
-	}
+	add.text("name", m.Name)
 	if !versionForm.MatchString(m.Version) {
 		add("version", "%q is not three numbers like 2.0.3", m.Version)
 	}
 	if m.Kind != "document" && m.Kind != "event" && m.Kind != "catalogue" {
 		add("kind", "%q is not document, event or catalogue", m.Kind)
 	}
-	if m.Document == "" {
-		add("document", "is missing")
-	}
+	add.text("document", m.Document)
 	if m.Fuel < 0 {
 		add("fuel", "%d is negative", m.Fuel)
 	}
