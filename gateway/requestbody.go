@@ -38,8 +38,8 @@ var (
 )
 
 // ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
-// (RFC 9112 §6.1): what a proxy sent as a body, the appliance could read as a second request. It reads the raw headers,
-// because fasthttp's ContentLength changes when the body is read.
+// (RFC 9112 §6.1): the appliance could take a part of a proxy's body for a second request. ambiguous reads the raw
+// headers, because fasthttp's ContentLength changes when the body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {

@@ -122,7 +122,7 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 }
 
 // exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer.
-// The answer has at most room bytes. It is a view of the guest's memory, valid until the next call.
+// The buffer has room bytes or more. The answer is a view of the guest's memory, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)

@@ -153,8 +153,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (*Head, e
 	}
 	marked := s.mark.durable()
 	b.Store = hex.EncodeToString(marked.Store[:])
-	// Pebble 2.1.7 copies only as many bytes of the manifest as it has written since Open: none if Open found no log to
-	// replay, as after some crashes. A flush makes Pebble write a manifest (TestBackup_Crash).
+	// Pebble 2.1.7 copies only as many bytes of the manifest as it has written since Open. If Open found no log to
+	// replay, as after some crashes, it has written none. A flush makes it write a manifest (TestBackup_Crash).
 	if err := errors.Join(s.o.FS.RemoveAll(dir), s.flush(ctx)); err != nil {
 		return nil, err
 	}

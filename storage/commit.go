@@ -21,9 +21,9 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 }
 
 // commit writes a batch to the log, calls applied as soon as the batch's place in the log is certain, and returns when
-// the disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
+// the disk and a live second copy have the batch. It returns no error: after a failed write the disk's content is
 // unknown, so the process ends, and the next process reads the disk. row is the series' row after the batch; feed is
-// the sequence number of the batch's announcement, 0 if it has no announcement.
+// the sequence number of the batch's announcement, 0 without an announcement.
 func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {

@@ -21,7 +21,7 @@ import (
 // in their order. It reports unreadable pieces and continues.
 type rowSource struct {
 	name string
-	own  bool // a source of the store itself, not of another medium
+	own  bool // of the store itself, or of a backup that is the first of all sources
 	rows func(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error
 }
 

@@ -533,7 +533,7 @@ func (a *assembly) finish() error {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
 	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
-		known = a.lacks(known, w.Series, series) // to be settled, even if no medium has it any more
+		known = a.lacks(known, w.Series, series) // these must be settled, even if no medium has them any more
 	}
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
@@ -548,7 +548,7 @@ func (a *assembly) finish() error {
 	}
 	a.said.Lacking = h.lacking(series)
 	// The mark must have this store's identity, and no number that the store lacks. A filled store is not whole: the
-	// second copy lacks what was filled, and only a restoration begins it again.
+	// second copy lacks the filled rows, and only a restoration begins the copy again.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && !a.row.MarkLost && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {

@@ -413,7 +413,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 		if s.head == nil {
 			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", s.at.Segment, s.bad))
 		}
-		if s.head != nil || errors.Is(s.bad, ErrCorrupt) { // the frames behind a bad head can be read
+		if s.head != nil || errors.Is(s.bad, ErrCorrupt) { // the frames after a bad head can be read
 			c.parts = append(c.parts, s.at)
 		}
 	}

@@ -206,7 +206,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	if s := d.shipper.Load(); s != nil {
 		parts = append(parts, s.Run)
 	}
-	if d.store.Behind() == nil { // otherwise the store writes nothing
+	if d.store.Behind() == nil { // otherwise no record can be added or changed
 		parts = append(parts, d.engine.Run, d.shelf.Run)
 		if d.hook != nil {
 			parts = append(parts, d.hook.Run)

@@ -83,7 +83,7 @@ type Tax struct {
 }
 
 // Fault is a fault of the facts. Code indexes the Description's Faults. Column indexes Columns if Line is 0 or more,
-// otherwise Scalars. A Line or Column of -1 means that the fault has none.
+// otherwise Scalars. A Line of -1 means no line, a Column of -1 no column.
 type Fault struct{ Code, Line, Column int }
 
 // Output is the module's answer. Lines has one row for each line of the input, one after the other.

@@ -64,7 +64,7 @@ type instruction struct {
 }
 
 // next reads one instruction with its immediates. An unknown instruction is a fault, because its length is unknown, and
-// everything after it would be a guess. It has a case for each instruction, in the order of the specification.
+// everything after it would be a guess. The cases have the order of the specification.
 func (m *module) next(r *reader, locals int) (i instruction) {
 	i.op, i.price = int(r.byte()), 1
 	if s := plain[i.op]; s.price > 0 {

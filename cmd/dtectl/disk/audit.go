@@ -131,7 +131,7 @@ func (v *Vouched) print(out io.Writer) error {
 }
 
 // printVouched prints who wrote the rules and acts of a store. bad is the number of rules and acts that nobody vouches
-// for. They are not an error of printVouched, because such rules compute nothing.
+// for; printVouched then returns no error, because such rules compute nothing.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

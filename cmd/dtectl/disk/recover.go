@@ -102,7 +102,7 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 }
 
 // sources sorts the paths of --from into mark, second copy and backups. It fetches the shipped copy if --from or
-// --epoch asks for it, or if there is neither a store nor another copy.
+// --epoch asks for it, or if there is no store, no other copy and no backup.
 func (r *recovery) sources(ctx context.Context) error {
 	fleet, named := r.Epoch > 0, false
 	for _, path := range r.From {

@@ -112,7 +112,7 @@ func (s *Survey) whole() error {
 }
 
 // disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
-// series. Closed points count too, and so do those of replaced boxes and of enrolments that the store lost or altered.
+// series. A closed point counts too, and a point of a replaced box or of an enrolment that the store lost or altered.
 func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.Point) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
@@ -173,7 +173,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 		e.Points = append(e.Points, fleetproto.Unnamed(w.again.Points, e.Points)...)
 		e.Highest, e.Stolen = w.again.Highest, e.Stolen || w.again.Stolen
 		e.First = cmp.Or(w.again.First, w.again.At)
-		if !e.At.After(w.again.At) { // of two signatures the later date counts, also if a clock was ahead
+		if !e.At.After(w.again.At) { // the signature with the later date counts, even if a clock was ahead
 			e.At = w.again.At.Add(time.Second)
 		}
 	}
@@ -187,7 +187,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// If there is a status of that epoch, the store has lost the epoch's enrolment, or somebody else wrote the
-		// status. Either way, write that epoch and the next: boxes find no enrolment behind a gap.
+		// status. Either way, write that epoch and the next: boxes find no enrolment after a gap.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {
@@ -257,7 +257,7 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 
 // closePoints closes points of sale of a box's branch for this year: the given points, and those that any group's
 // desired state has closed, because the branch may have moved to another group. It returns the version of the box's
-// group that closes them, 0 if there are none.
+// group that closes the points, 0 without points.
 func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
 	year := c.Now().In(dte.Zone).Year()
 	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {

@@ -307,7 +307,7 @@ const maxClosed = 4000
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
-	// If the new key has signed a version, what the old key signed after it does not count.
+	// Once the new key has signed a version, later versions by the old key do not count.
 	if own, err := chain.signs(ctx, group); own || err != nil && !foreign(err) {
 		return err
 	}

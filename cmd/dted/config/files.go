@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// KeepPrivate lets only this process's account read the files and folders that the process creates, whatever umask it
-// inherited, including those that libraries create: the store's tables and logs, spools, the books. dted and dtectl
-// call it before they create anything.
+// KeepPrivate sets the umask: only this process's account may read the files and folders that the process and its
+// libraries create, such as the store's tables and logs, spools and books. dted and dtectl call it before they create
+// anything.
 func KeepPrivate() { syscall.Umask(0o077) }
 
 // WriteFile replaces a private file: it writes a new file, syncs and renames the file, and syncs the folder.
