@@ -106,10 +106,10 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 	return errors.Is(err, record.ErrLost)
 }
 
-// errNothingSent means that MH did not receive the event, and that the event was deleted.
+// errNothingSent means that the request sent no event to MH.
 var errNothingSent = errors.New("nothing was sent")
 
-// beginInvalidation checks, signs and stores the event, which is due from then on: a crash is safe. stored is its size.
+// beginInvalidation checks, signs and stores the event. After the event is stored, a crash is safe. stored is its size.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	now := e.dated(e.now())
@@ -287,7 +287,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		for _, c := range changes { // no changes, because the invalidation has begun
+		for _, c := range changes { // none once the invalidation is pending
 			if c.Line == line {
 				n += c.Value
 			}

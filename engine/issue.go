@@ -414,7 +414,7 @@ func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, er
 	err = e.takeBack(d, d.from)
 	if refused, ok := errors.AsType[*refusal.Error](err); ok && len(refused.Faults) > 0 &&
 		e.completeReturn(d, d.from, nil) == nil {
-		// Of the other parts, the appendix alone does not depend on the lines, which are wrong.
+		// Check the appendix too: only the appendix does not depend on the wrong lines.
 		refused.Faults = append(refused.Faults, slices.DeleteFunc(e.breaches(d.rule, d, nil), func(f dte.Fault) bool {
 			return !strings.HasPrefix(f.Path, "apendice")
 		})...)
@@ -440,7 +440,7 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	return p, nil
 }
 
-// stamp writes control number n into the facts and the document, and returns the control number. A type 18 shows no
+// stamp writes control number n into the facts and the document, and returns the control number. A return (18) shows no
 // number. Rule.Make has checked that the placeholder occurs only once in each text.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
@@ -524,7 +524,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	return to, err
 }
 
-// A sale of manyLines lines or more waits for a turn: 2,000 lines take some 60 ms of the processor.
+// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines take some 60 ms of the processor.
 const manyLines = 500
 
 // turn waits for the turn of a sale with many lines and returns the function that ends it; a smaller sale does not

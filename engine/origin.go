@@ -49,7 +49,7 @@ const (
 	halfCent = dte.Scale / 200
 )
 
-// taxed returns the place of a tax of CAT-015, or -1 for VAT: the taxed amount decides about VAT.
+// taxed returns the index of a tax (CAT-015) in creditable, or -1 for VAT: the taxed amount decides about VAT.
 func taxed(code string) int {
 	if code == dte.VAT {
 		return -1

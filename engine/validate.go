@@ -15,8 +15,8 @@ import (
 // This file reports all the faults of a request at once. Check gets the requests that the gateway cannot read
 // completely. For others, Engine.compute and Engine.drawn collect all faults.
 
-// Check returns the faults that schema and origin find in a request's facts. If every amount that the rule reads is
-// known, Check adds the rule's faults. Check spends no number and stores nothing.
+// Check returns the faults of a request's facts against the schema and the origin. If every amount that the rule reads
+// is known, Check adds the rule's faults. Check spends no number and stores nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))

@@ -1,5 +1,5 @@
-// Package archive writes copies of documents to an S3-compatible store, and reads them. The appliance's own store has
-// the original, and decides what is archived and when an attempt is repeated.
+// Package archive writes copies of documents to an S3-compatible store, and reads them. The appliance's own store keeps
+// the originals. The caller decides what is archived and when an attempt is repeated.
 //
 // A document's object is written once. Put accepts the same bytes again, and returns [ErrConflict] for other bytes
 // under the same key. Only Overwrite replaces an object, and nothing is ever deleted.
@@ -45,7 +45,7 @@ type Options struct {
 	PathStyle bool
 	// Timeout is the longest total time of a call. Default 1 min.
 	Timeout time.Duration
-	// Connections is how many connections are kept for the next calls. Default 4.
+	// Connections is the number of idle connections to keep. Default 4.
 	Connections int
 	// Transport sends the requests. Default: a transport that keeps connections and uses no proxy.
 	Transport http.RoundTripper
@@ -289,8 +289,8 @@ var (
 // Refuses reports whether the store refuses the account or is full, until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps error codes whose HTTP status misleads: full stores that do not answer 507, and faults of one attempt,
-// such as bytes damaged in transit, that answer 400.
+// kinds maps the error codes whose HTTP status misleads: a full store may not answer 507, and a fault of one attempt,
+// such as bytes damaged in transit, may get 400.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,

@@ -117,7 +117,7 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 	return nil
 }
 
-// number gives an act its number, and stores it with the box's mark, which covers the number.
+// number gives an act its number, and stores the act with the box's mark, which covers the number.
 func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error {
 	a, err := t.store.Begin(ctx, storage.Keys{Series: t.series})
 	if err != nil {
@@ -306,8 +306,8 @@ const actRepair = "store.repair"
 const maxDetail = 1000
 
 // RecordRepairs records each repair of the store that is not in its trail yet, once. The store keeps the list of
-// unrecorded repairs even if the process ends. It does nothing while the store is not settled, because nobody may write
-// to it.
+// unrecorded repairs even if the process ends. RecordRepairs does nothing before the store is settled: until then
+// nobody may write to the store.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil

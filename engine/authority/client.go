@@ -37,7 +37,7 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
-	// Transport sends requests. Default: a connpool.Link to BaseURL, without calling Run: a request makes it connect.
+	// Transport sends requests. Default: a connpool.Link to BaseURL. Nobody calls its Run: it connects at a request.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
@@ -63,8 +63,8 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time in MH's latest answer plus the time since then, even if the box's clock is set. The
-// result may be a second late, but never early; it is zero before the first answer.
+// Time returns MH's time: the time in MH's latest answer plus the time since then. A change of the box's clock does not
+// affect it. The result may be behind by a second, never ahead; it is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,8 +186,8 @@ func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 }
 
 // notFound reads the refusal of a query. For an unknown code, the manual shows HTTP 400 and RECHAZADO, with a
-// placeholder for codigoMsg (MT1 §4.3.1). MH may also have rejected the document, and will reject it again. If MH
-// refuses the query's own values (003, 006, 007, 095), MH may have the document.
+// placeholder for codigoMsg (MT1 §4.3.1). RECHAZADO may also mean that MH has rejected the document: MH will reject a
+// resend too. If MH refuses the query's own values (003, 006, 007, 095), MH may have the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":
@@ -199,7 +199,7 @@ func notFound(o Outcome) Outcome {
 }
 
 // answer is an answer of MH, by the names of its members in small letters. A member may have any type: a sealed
-// document then counts as accepted, whatever type codigoMsg has.
+// document counts as accepted even if codigoMsg is a number.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {
@@ -223,13 +223,13 @@ func textOf(b json.RawMessage) string {
 	return bounded(s)
 }
 
-// number returns a member as a number; 0 for any other text. No decision depends on it.
+// number returns a member as a number, or 0 if it is not a number. No decision depends on the result.
 func (a answer) number(name string) int {
 	n, _ := strconv.Atoi(a.text(name))
 	return n
 }
 
-// Limits of MH's texts, which every record keeps, and which tills and operators' terminals show.
+// Limits of MH's texts, because records keep the texts, and tills and operators' terminals show them.
 const (
 	maxText  = 2000 // characters of one text; the longest text so far has some 300
 	maxTexts = 100  // texts of one list
@@ -460,12 +460,12 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	return undecided("estado %.60q", r.Estado)
 }
 
-// undecided returns the outcome of an answer that is not MH's.
+// undecided returns the outcome of an answer that decides nothing about the document.
 func undecided(status int, why string) Outcome {
 	return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %s", ErrAnswer, status, why)}
 }
 
-// accepted returns the outcome of an answer with a seal. In production a simulated seal is an error.
+// accepted returns the outcome of an answer with a seal. Without Rehearsal a simulated seal in production is an error.
 func (c *Client) accepted(seal string, r *Response) Outcome {
 	if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(seal, "SIMU") {
 		return Outcome{Sent: true, Err: ErrSimulated}

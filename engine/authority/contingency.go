@@ -60,7 +60,7 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 // Rejected: MH accepts no document of the lot, for the returned reason.
 func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
-	// Version 1 is that of the example in MT1.
+	// MT1's example has version 1.
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": sendID, "version": 1,
 		"nitEmisor": c.options.NIT, "documentos": jws}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
@@ -81,7 +81,7 @@ func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o 
 }
 
 // QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such
-// lot. The outcomes are by codigoGeneracion, each Accepted or Rejected.
+// lot. The outcomes are by codigoGeneracion; an outcome is Unknown if MH's answer about the document decides nothing.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
 	o := Outcome{Kind: Accepted}
 	defer c.observe("lot_query", &o)()

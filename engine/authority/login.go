@@ -27,7 +27,7 @@ var (
 const (
 	// refusalPause is the wait after refused credentials, because MH locks accounts until a person unlocks them.
 	refusalPause = time.Minute
-	// tokenMargin is the time between the renewal of a token and the token's end.
+	// tokenMargin is the longest time between the renewal of a token and the token's end.
 	tokenMargin = time.Hour
 )
 
@@ -154,8 +154,8 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (configurable, see MT2). The
-// token's life is exp less iat, because MH's clock may differ from ours.
+// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (MT2: configurable) less a
+// margin. The own life is exp less iat, because MH's clock may differ from the box's.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -13,7 +13,7 @@ import (
 // How often the sender tries a document (MT1 §3.3: 8 s, then query, at most two resends).
 const (
 	resends = 2
-	Queries = resends + 1 // after so many unanswered queries the outcome is Unknown
+	Queries = resends + 1 // one after each sending; Transmit may make one more
 )
 
 // Span is a period whose records the store has lost, because the branch was restored from an earlier backup.
@@ -156,11 +156,11 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	return at
 }
 
-// For lotsOutlive after a branch's restoration, MH may still work on lots that were sent before the restoration.
+// lotsOutlive is how long after a branch's restoration MH may still work on lots from before the restoration.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil returns the time before which a document from before a restoration must not be sent: MH may still work
-// on an earlier sending, which no query shows. Zero: it need not wait.
+// RestoredUntil returns when a document that is older than a restoration may be sent again; zero: now. Until then MH
+// may still work on an earlier sending, which no query shows.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&

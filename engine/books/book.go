@@ -22,7 +22,7 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is the largest number of rows in one PDF, default 10,000: more would need much memory, and bind badly.
+	// Volume is the largest number of rows in one PDF, default 10,000: a larger PDF needs much memory and binds badly.
 	Volume int
 	Made   string // when the books are made, for resumen.json
 	// Received: also make the annexes of suppliers' documents; see Receive.
@@ -40,8 +40,8 @@ type Book struct {
 	days     map[dayKey]*line
 	series   map[seriesKey]*line
 	codes    [][16]byte
-	// received are the files of suppliers. made are the files of rows that Finish writes, and if Options.Received is
-	// set, the annexes of suppliers' documents.
+	// received are the files of suppliers. made are the files of rows that Finish writes; with Options.Received, also
+	// the annexes of suppliers' documents.
 	received []ReceivedFile
 	made     []*layout
 	files    map[*layout]*tally

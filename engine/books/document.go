@@ -54,7 +54,7 @@ type content struct {
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor Issuer `json:"emisor"`
-	// Third is the third party whose sale the document is. Of the types in annex 2, only 11 has it.
+	// Third is the third party for whom the taxpayer sells. Of the types in annex 2, only 11 has this member.
 	Third *struct {
 		Name     string `json:"nombre"`
 		Domicile int    `json:"codDomiciliado"` // CAT-032: 2 is abroad; absent in 11 v1
@@ -89,7 +89,7 @@ type Issuer struct {
 	Name    string `json:"nombre"`
 }
 
-// party is a receptor: 03 has a nit, the other types have a kind of identity document (CAT-022) and its number.
+// party is a receptor. Some types have a nit, the others a kind of identity document (CAT-022) and its number.
 type party struct {
 	NIT          string `json:"nit"`
 	DocumentType string `json:"tipoDocumento"`

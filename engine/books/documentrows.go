@@ -270,7 +270,7 @@ func (p *placement) report(d *sealed, nit, kind, document string, base, amount d
 	p.add(f930, "", nit, d.name, agent, kind, document, d.day, d.Seal, d.code, money(base), money(amount))
 }
 
-// withheld places a withholding voucher (07), with the sums of its lines for each rate.
+// withheld places a withholding voucher (07), with the sums of its lines for each code of CAT-006.
 func (p *placement) withheld(d *sealed) {
 	nit, dui := d.customer.identity()
 	if nit == "" && dui == "" {

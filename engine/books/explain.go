@@ -24,7 +24,7 @@ type Cell struct {
 	Value string
 }
 
-// Explain returns the cells of a document in the books of a month, by the code that makes the files.
+// Explain returns the cells of a document in the books of a month. The same code makes the files.
 func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	d, err := read(doc)
 	if err != nil {

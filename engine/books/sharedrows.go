@@ -74,7 +74,7 @@ func (d *sealed) share(s *Settings) *share {
 		operation: operation, income: income}
 }
 
-// exportColumn returns the column of an export invoice. Inside the country only a free zone buys so (type 11 on p. 13).
+// exportColumn returns the column of an export invoice. A customer in this country is a free zone (type 11 on p. 13).
 func (d *sealed) exportColumn() int {
 	switch {
 	case d.Third != nil:

@@ -44,7 +44,7 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 	return nil
 }
 
-// eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for it.
+// eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for the number.
 func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	n := 0
 	return b.rows[l].each(func(cells []string) error {

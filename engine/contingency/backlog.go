@@ -119,7 +119,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 			n.owed.Refused = r.Text()
 		}
 	}
-	if h.Period == "" || h.Until.After(n.owed.At) { // deferred alone, or dated by a clock that was ahead
+	if h.Period == "" || h.Until.After(n.owed.At) { // deferred outside a period, or dated by a clock that was ahead
 		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // MH counts the open period as the same cause
 			return nil
 		}

@@ -211,7 +211,7 @@ func (c *Contingency) documents(lister storage.Code, states ...storage.State) ([
 		if !slices.Contains(states, entry.State) {
 			continue
 		}
-		if h, err := record.DecodeHead(entry); err == nil { // if not, the walk over its own queue sets it aside
+		if h, err := record.DecodeHead(entry); err == nil { // otherwise the walk over its queue sets the document aside
 			list = append(list, document{entry: entry, head: h})
 		}
 	}

@@ -33,7 +33,7 @@ type Event struct {
 	Ended     time.Time          `json:"ended"`
 	Documents int                `json:"documents"`
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
-	Sealed    time.Time          `json:"sealed,omitzero"` // time of the seal, at the latest, by this box's clock
+	Sealed    time.Time          `json:"sealed,omitzero"` // when MH's answer came; if Again, when the event was signed
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
 	Again     bool               `json:"again,omitempty"` // MH already had the event when it was sent
 }
@@ -99,7 +99,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	}
 	list = slices.DeleteFunc(list, func(o document) bool { return unripe[o.head.Period] })
 	for _, g := range groups(list, law.eventDocuments) {
-		failed := c.makeEvent(ctx, g) // the other groups need not wait
+		failed := c.makeEvent(ctx, g) // a failure does not stop the other groups
 		progress, err = progress || failed == nil, errors.Join(err, failed)
 	}
 	return progress, err
@@ -348,7 +348,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 }
 
 // namesKnownCode reports whether MH refused an event because it already has code: a document's, or the event's. With
-// one document, MH's text need not contain it.
+// one document, MH's text need not contain the code.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
@@ -364,7 +364,7 @@ func (c *Contingency) spread(ctx context.Context, o document, event string, h *E
 	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// disperse queues a document of a refused event for another event. Before that event MH is queried, because it may have
+// disperse queues a document of a refused event for another event. Before that event MH is queried, because MH may have
 // the document. If MH lists the document in another event, the document is forwarded.
 func (c *Contingency) disperse(ctx context.Context, o document, event string, h *Event) error {
 	if o.head.Event == event {

@@ -22,7 +22,7 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes limits the next lot of the documents of a refused lot to half its size, until a restart.
+// lotSizes limits, until a restart, a document's next lot to half the size of the lot that MH refused or lost.
 type lotSizes struct{ sync.Map }
 
 func (l *lotSizes) sizeFor(code storage.Code, most int) int {
@@ -312,7 +312,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 		case !late && (!known || !done):
 			return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 		}
-		// Documents without a result after this time are queried one by one.
+		// The lot has its results, or is late: query the documents without a result one by one.
 	}
 	list, err := c.documents(entry.Code, record.Reported)
 	if err != nil {

@@ -43,8 +43,8 @@ type Contingency struct {
 	eventRule string // digest of the last bundle of events; only makeEvents uses it
 }
 
-// New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
-// Errors: the store's, or an unreadable period.
+// New returns the contingency of a branch, with the period, if any, that the last process left open. It starts nothing:
+// see Run. Errors: the store's, or an unreadable period.
 func New(b Branch, o Options) (*Contingency, error) {
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(),
 		suspicion: fairqueue.NewBell()}
@@ -89,7 +89,7 @@ func (c *Contingency) Run(ctx context.Context) {
 }
 
 // drain works off the backlog as far as possible: results of lots, events, documents. It stops if MH cannot be reached;
-// any other failure of a step does not stop the next. It returns the time until the next work may be due.
+// any other failure of a step does not stop the next step. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){
 		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueLot, c.pollLot) },
@@ -156,7 +156,7 @@ type Branch struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader    // source of generation codes
-	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
+	SendID    func() int64 // the next idEnvio, any number (MT1 §4.2)
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
 	// nil.
 	Reachable <-chan struct{}

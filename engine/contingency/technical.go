@@ -210,7 +210,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	return counts, nil
 }
 
-// countIn adds a document to the counts. Control numbers of a series have one length, and compare as text.
+// countIn adds a document to the counts. Control numbers of a series have the same length: they compare as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	establishment, point := record.EstablishmentOf(h, record.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {
@@ -225,8 +225,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the technical report of the contingency that needs it. reference has 1 to 200
-// characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the report of the contingency that TechnicalReport describes. reference has 1
+// to 200 characters. Errors: CodeNoContingency, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength,

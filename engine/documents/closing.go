@@ -70,8 +70,8 @@ type ClosingPayment struct {
 }
 
 // ClosingNet is the day without its refused and invalidated documents. Total and VAT are those of sales and debit
-// notes, less credit notes and returns of sales. They leave out Purchases (14, less their returns) and Withheld (07:
-// VAT that was withheld from others).
+// notes, less credit notes and returns of sales. They omit Purchases (14, less their returns) and Withheld (07: VAT
+// withheld from others).
 type ClosingNet struct {
 	Sales     string `json:"ventas"`
 	Debits    string `json:"notasDebito"`
@@ -285,7 +285,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and last control number of a type. They have one length and compare as text.
+// number updates a type's first and last control number. The numbers have the same length: they compare as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {
@@ -350,7 +350,7 @@ const (
 )
 
 // closingKind returns the kind under which a closing counts a document, or "". For a note or a return the kind depends
-// on the origin; if the origin is unreadable, the result is the kind of a sale, and an error.
+// on the origin; if the origin is unreadable, the result is the kind for a sale, and an error.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

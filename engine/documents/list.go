@@ -91,7 +91,7 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns a page of the documents that a filter selects. It reads only the records of the page.
+// List returns the page of documents that a filter selects. Only a search by number or receiver reads further records.
 func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
@@ -234,7 +234,7 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 // Late is a result that came after the answer to the till: of a document issued in contingency or settled after a
 // crash, or of an invalidation. If MH refuses an invalidation, the document is still PROCESSED.
 type Late struct {
-	Cursor uint64 // grows; the next call of Changes gets the last cursor
+	Cursor uint64 // grows; pass the last cursor to the next call of Changes
 	Info
 	ControlNumber string
 	PointID       int64
@@ -281,7 +281,7 @@ func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) (
 			return late, after, nil
 		}
 		if len(list) > 0 {
-			continue // all results belong to other branches
+			continue // no result is for this caller
 		}
 		select {
 		case <-ctx.Done():

@@ -29,7 +29,7 @@ type Register struct {
 	ledger *ledger
 
 	catalogue Catalogue
-	rest      func() func() // a function that a long read calls after every few records, to let sales go first
+	rest      func() func() // makes a function; a long read calls it every few records, to let sales go first
 }
 
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.

@@ -26,7 +26,7 @@ var (
 type Amount int64
 
 // ParseAmount reads a JSON number literal exactly, even with an exponent. Trailing zeros do not count as decimals.
-// Errors: ErrNumber, ErrRange, ErrPrecision. A huge exponent costs no more.
+// Errors: ErrNumber, ErrRange, ErrPrecision. A huge exponent costs no extra time.
 func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
 
 func parseAmount[T string | []byte](s T) (Amount, error) {

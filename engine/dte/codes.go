@@ -73,8 +73,8 @@ func isPlace(s, letters string) bool {
 	return len(s) == 4 && strings.IndexByte(letters, s[0]) >= 0 && isDigit(s[1]) && isDigit(s[2]) && isDigit(s[3])
 }
 
-// In a document, the numbers of people and firms consist of digits only (MT1). For people, the functions below write
-// them with hyphens. A number without the digits of its kind stays unchanged: it may be foreign.
+// In a document, the numbers of people and firms consist of digits only (MT1). The functions below write them with
+// hyphens, for people to read. A number with another count of digits stays unchanged: it may be foreign.
 
 // FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is a DUI: 01234567-8.
 func FormatNIT(s string) string {
@@ -191,7 +191,7 @@ func (c *Catalogues) Lookup(cat, code string) (text string, ok bool) {
 	return text, ok
 }
 
-// Lists returns all lists, by their names.
+// Lists returns all lists, sorted by ID.
 func (c *Catalogues) Lists() []*CodeList {
 	if c == nil {
 		return nil

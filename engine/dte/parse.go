@@ -53,8 +53,8 @@ func Parse(data []byte) (Value, error) {
 
 var errDepth = errors.New("too deep")
 
-// parser builds the tree. Children stay on two stacks until their object or array ends; then one allocation has the
-// right size. Texts are parts of one copy of the input.
+// parser builds the tree. Children stay on two stacks until their object or array ends, and then move to one allocation
+// of the right size. Texts are parts of one copy of the input.
 type parser struct {
 	dec     jsontext.Decoder
 	in      bytes.Buffer

@@ -54,7 +54,7 @@ type Options struct {
 	Settings File
 	// Last returns the last number of each series in the box's store, in a new map.
 	Last func() (map[string]uint64, error)
-	// Describe fills in the branch's part of the status, which is empty without it. The agent fills in its own part.
+	// Describe fills in the branch's part of the status; nil leaves that part empty. The agent fills in its own part.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
@@ -98,7 +98,7 @@ type Agent struct {
 	asked    time.Time        // when the store last answered about the desired state
 }
 
-// New returns an agent that continues where the previous one stopped. If the state file is unreadable, the state is
+// New returns an agent that continues where the previous agent stopped. If the state file is unreadable, the state is
 // empty; the rule store itself refuses bundles whose version is too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
@@ -176,7 +176,7 @@ func (a *Agent) look(ctx context.Context) {
 	}
 	before := a.state.Enrolled
 	answered, err := a.readEnrolments(ctx)
-	if answered && !a.recalled { // before a sale that waits for this look
+	if answered && !a.recalled { // before the waiting sales are released
 		err = errors.Join(err, a.recall(ctx))
 	}
 	a.noteTrouble("enrolment", err)
@@ -191,7 +191,7 @@ func (a *Agent) look(ctx context.Context) {
 	} else {
 		a.fence.releaseWaiting(a.o.Now())
 	}
-	if answered && a.state.Enrolled.Own == 0 { // not enrolled yet: a person waits for it
+	if answered && a.state.Enrolled.Own == 0 { // a person waits for the first enrolment
 		again = min(again, a.o.Poll)
 	}
 	// The jitter makes the next look earlier, never later.

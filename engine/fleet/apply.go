@@ -70,8 +70,8 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// wanted returns the state that the centre desires of this box: the live state, and the roll-out if the box began it
-// and it did not fail here.
+// wanted returns the state that the centre desires of this box: the live state, and over it the roll-out that the box
+// began, unless it failed here.
 func (a *Agent) wanted(d *fleetproto.Desired) fleetproto.State {
 	if t := a.state.Taken; t.of(d.Rollout) && !t.Stage.Failed() {
 		return d.Rollout.State.Over(d.Live)
@@ -221,7 +221,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// skip replaces the bundle of o in r.Before by the bundles that o replaced, and reports whether r.Before had it.
+// skip replaces the bundle of o in r.Before by the bundles that o replaced. It reports whether r.Before had o's bundle.
 func (r *tookRule) skip(o tookRule) bool {
 	at := slices.IndexFunc(r.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
 	if at >= 0 {
@@ -364,7 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// r stays until takeLive replaces it: the wanted bundle ranks higher, or r's predecessor has an older law
+			// r stays until takeLive replaces it: the wanted bundle ranks higher, or begins with r and after former
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
@@ -385,10 +385,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit fills in Took for an enrolled box without state, whose rule store an earlier box may have filled. For a
-// bundle that the live state lacks, Before has the live state's bundles of its document; for any other bundle, the
-// lower bundles down to the first that the live state lacks, that bundle included. A bundle in force that the box knows
-// from another group (Told) is left out and stays; a coming bundle begins only if the new group wants it.
+// inherit fills in Took for an enrolled box without state, because an earlier box may have filled its rule store. It
+// assumes that a bundle outside the live state replaced the live state's bundles of its document, and that any other
+// bundle replaced the lower bundles, down to and including the highest outside the live state. A bundle in force from
+// another group (Told) gets no entry and stays; a coming bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

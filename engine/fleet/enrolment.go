@@ -28,8 +28,8 @@ const (
 )
 
 // Enrolled returns which box has the branch, as an agent with these options decides: from its state, and from the
-// chain's store if the store answers. It writes nothing. It does not know whether another copy of this box runs. It
-// does not call compare: it knows only the points of sale at which the agent found the box's store behind.
+// chain's store if the store answers. Enrolled writes nothing, and does not know whether a copy of this box runs. It
+// does not call compare: if the agent found the box's store behind, only the points that the agent took count.
 func Enrolled(ctx context.Context, o Options) (s Standing, answered bool, fault error) {
 	a, err := New(o)
 	if err != nil {
@@ -131,7 +131,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	case lacking == nil && answered:
 		next.Behind = ""
 	}
-	if lacking != nil && before.Own == 0 { // what it sold and shipped now would part its history from what it lacks
+	if lacking != nil && before.Own == 0 { // its new numbers would contradict the numbers that its store lacks
 		behind := next.Behind
 		next = before
 		next.Behind = behind
@@ -200,8 +200,8 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 	return reason
 }
 
-// lacks returns errBehind if the branch gave a number at a point of sale that the store's own numbers do not reach.
-// It ignores series that have ended: of years before both the enrolment n and the box's date, which may be wrong.
+// lacks returns errBehind if the branch gave a number at a point of sale that the store's own numbers do not reach. It
+// ignores closed points, and series of years before both the enrolment n and the box's date, which may be wrong.
 func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for _, series := range slices.Sorted(maps.Keys(given)) {

@@ -22,7 +22,7 @@ type Fence struct {
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
 	// compare returns a channel that is closed once the store has answered whether this box shipped more in an epoch
-	// than it knows; nil: no sale waits
+	// than the box knows; nil: no sale waits
 	compare func(epoch int64) <-chan struct{}
 }
 
@@ -30,10 +30,10 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced: another box has, or had, the branch; or Cloned: another copy of this box runs, or it is an old image.
+	// Replaced: another box has or had the branch, or Cloned. Cloned: a copy or an old image of this box runs.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // the enrolment's points of sale that this box took: it may number only these
-	// Behind is why the box did not take all of them: its store lacked numbers at the last comparison. Empty: it did.
+	// Behind is why the box took fewer points: its store lacked numbers at the last comparison. Empty: it took all.
 	Behind string
 }
 

@@ -57,7 +57,7 @@ func (a *Agent) Status() fleetproto.Status {
 // Look is what people at the box see about the chain.
 type Look struct {
 	Standing Standing
-	Unbound  []fleetproto.Point // points of sale of this box that are missing in its enrolment
+	Unbound  []fleetproto.Point // this box's points of sale that it may not number
 	Version  int64              // of the desired state
 	Asked    time.Time          // when the store last answered; zero: not since the start
 	Trouble  string             // the current errors, or ""
@@ -78,7 +78,7 @@ func (a *Agent) Look() Look {
 }
 
 func (a *Agent) sendStatus(ctx context.Context) error {
-	if !a.recalled || a.fence.Standing().Replaced { // a copy of this box may have written it since
+	if !a.recalled || a.fence.Standing().Replaced { // a copy of this box may have written the status since
 		if err := a.recall(ctx); err != nil && !errors.Is(err, errBehind) {
 			return err
 		}
@@ -135,9 +135,9 @@ func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.S
 }
 
 // recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
-// state. It reads the branch's last status, and trusts nothing else in it. If this box's key wrote that status, with
-// last numbers that the store lacks, recall closes the fence: the box is an old image or a copy of itself, or its store
-// was made again and ends too low. The box's statuses keep the higher numbers, which show the next box what was given.
+// state. It uses only the numbers in the branch's last status. If this box's key signed that status, and the store
+// lacks numbers in it, recall closes the fence: the box is an old image or a copy, or its store was made again and ends
+// too low. The box's statuses keep the higher numbers for the next box.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {

@@ -67,7 +67,7 @@ type enrolled struct {
 	Points  []fleetproto.Point `json:"points,omitempty"`    // points of sale that this box may number
 	Over    bool               `json:"over,omitempty"`      // another box has the branch
 	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this box
-	Behind  string             `json:"behind,omitempty"`    // why the box took no, or not every, point of sale
+	Behind  string             `json:"behind,omitempty"`    // why the box did not take all points of sale
 }
 
 // taken is a roll-out that this box began.
@@ -224,7 +224,7 @@ func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, requ
 
 func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Held, err error) {
 	within := askFor
-	if limit > fleetproto.MaxJWS { // a slow bundle delays only one look
+	if limit > fleetproto.MaxJWS { // look now, because a slow bundle delays the next look
 		a.look(ctx)
 		within = fetchFor
 	}

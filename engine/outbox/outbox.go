@@ -239,7 +239,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 				return err
 			}
 			if b.retryAt().IsZero() {
-				b.resume() // try again the records that were not read, or came while another failed at the server
+				b.resume() // look again for records beyond deliverMany or delayed meanwhile
 			}
 		}
 	}

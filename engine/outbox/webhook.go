@@ -38,8 +38,8 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each at least once, signed with an HMAC. The store has its position
-// in the feed: after a restart, Hook continues after the last accepted post.
+// Hook posts late results to an address: in order, each at least once, signed with an HMAC. The store has the hook's
+// position in the feed: after a restart, Hook continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client

@@ -134,7 +134,7 @@ func (l *letterhead) reckoning(summary [][]string) {
 // Limits of a table's columns, in points.
 const (
 	cellPad   = 3
-	cellSlack = 0.5 // because of rounding errors, so that a measured text fits
+	cellSlack = 0.5 // lets a measured text fit despite rounding errors
 	numberMax = 76  // a wider amount is drawn in a smaller size
 	textMax   = 180 // a longer text is wrapped
 	flexMin   = 110 // the smallest width of the flexible column

@@ -33,7 +33,7 @@ type Head struct {
 	Rule          RuleRef             `json:"rule"`
 	Warnings      []string            `json:"warnings,omitempty"`
 	Response      *authority.Response `json:"response,omitempty"`
-	// Doubtful: the normal form may have reached MH. Query MH before sending the contingency form.
+	// Doubtful: MH may have the document. Query MH before the next sending.
 	Doubtful bool `json:"doubtful,omitempty"`
 	// Why is why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
@@ -121,7 +121,7 @@ type Correction struct {
 	Forwarded time.Time `json:"forwarded,omitzero"`
 }
 
-// FactsPart returns the name of the part with the facts that the record was computed from.
+// FactsPart returns the name of the part with the facts of the form that the record names.
 func (h *Head) FactsPart() string {
 	if n, corrected := strings.CutPrefix(h.Form, FormCorrection); corrected {
 		return PartFacts + "-" + n
@@ -301,7 +301,7 @@ func (s *Step) End(result string, why error) {
 	}
 }
 
-// Due returns when the next step of a delivery is due, or nil if no step is pending or failed.
+// Due returns the queue and time of a delivery: of its next pending step, or else of its failed step, or else nil.
 func (d *Delivery) Due() *storage.Due {
 	if d == nil {
 		return nil

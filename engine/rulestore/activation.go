@@ -21,7 +21,7 @@ import (
 // Order is a person's order to change the rules, with the reason.
 type Order struct {
 	Who, Reason string
-	// Dry runs every step and changes nothing.
+	// Dry runs every step except stepRecord, and changes nothing.
 	Dry bool
 	// FewerCases admits a bundle with fewer golden cases than the bundle that it replaces.
 	FewerCases bool

@@ -44,12 +44,12 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether a record is authentic: a forged record in a backup could block every later version.
+// counts reports whether a record is authentic. Otherwise a forged record in a backup could block every later version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
 
-// computable lists the stored bundles that may be used, in order.
+// computable lists the stored bundles that may be used, in the order of their records.
 func (s *Store) computable() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -113,8 +113,8 @@ func forEarlier(list []*shelved, i *shelved) bool {
 	return replaced
 }
 
-// namesOn returns the day whose catalogues name the taxes of a bundle: today, the first day of a future bundle, or the
-// last day of a bundle that has ended.
+// namesOn returns the day whose catalogues name the taxes of a bundle: today, the first day of a future bundle, the
+// last day of an ended bundle, or the day before a bundle for earlier originals begins.
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From

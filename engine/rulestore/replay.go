@@ -26,7 +26,7 @@ type replayer struct {
 	// compiled is indexed by the digests of bundle and catalogues. A document does not record which catalogues named
 	// its taxes, so a bundle may be compiled with several.
 	compiled   map[[2]string]*Rule
-	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
+	catalogues []*rules.Rule // the latest record first
 }
 
 // Replay computes one stored document again, with its own bundle. Errors: refusal.NotFound, or the store's.

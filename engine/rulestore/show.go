@@ -52,7 +52,7 @@ type ShownBundle struct {
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why the bundle may not be used, null if it may be used.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of the generation that was ever admitted. A pushed bundle must exceed it.
+	// Floor is the highest version of the generation that was ever in force. A bundle pushed for today must exceed it.
 	Floor string `json:"floor"`
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`

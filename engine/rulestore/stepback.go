@@ -28,7 +28,7 @@ type Target struct {
 var (
 	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
-	// ErrExpired means that the target's last day has passed, and Order.Expired is not set.
+	// ErrExpired means that the target's last day has passed, and Target.Expired is not set.
 	ErrExpired = errors.New("its last day has passed")
 )
 

@@ -100,7 +100,7 @@ type Admitted struct {
 
 // StepBack is the stored record of a step back, by an operator or by the branch itself.
 type StepBack struct {
-	Way    string           `json:"way"` // rollback or return
+	Way    string           `json:"way"` // rollback, return, reinstate, cancel, again or acknowledge
 	To     record.RuleRef   `json:"to"`
 	Off    []record.RuleRef `json:"off"`
 	Who    string           `json:"who"`
@@ -119,7 +119,7 @@ type shelved struct {
 	Admitted
 	entry storage.Entry     // its record
 	word  recordmac.Verdict // whether this box has written the record
-	// who vouched for the bundle when it was last opened: vouchedByKeys, vouchedByBox
+	// who vouched for the bundle when it was last opened: VouchedByKeys or VouchedByBox
 	vouched  string
 	signedBy []string
 	trouble  *Trouble  // nil: the bundle may be used
@@ -205,7 +205,7 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 }
 
 // learn registers the types that the records describe. Authentic bundles in use come first, then authentic retired
-// bundles whose type was issued, then all others; each group is in the order of the records.
+// bundles whose type was issued, then records that are not authentic; each group in the order of the records.
 func (s *Store) learn() {
 	var on, off, other []*shelved
 	for _, i := range s.items {
@@ -235,7 +235,7 @@ func (s *Store) learn() {
 	}
 }
 
-// restore reads the records. It keeps an unreadable record as unreadable, and continues with the next record.
+// restore reads the records. It keeps an unreadable record as an unusable bundle, and continues.
 func (s *Store) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {
@@ -290,7 +290,7 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes bundles out of use and puts a bundle back. The caller holds mu, except at a start.
+// apply gives the record of a step back its effect on the bundles. The caller holds mu, except at a start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {

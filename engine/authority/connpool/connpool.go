@@ -76,7 +76,7 @@ type Link struct {
 	dialled  time.Time     // when the latest connect began
 	retry    time.Time     // no spare connection is made before this time
 	life     time.Duration // how long a connection may be idle
-	starved  bool          // a request found no connection since Ready last got a value
+	starved  bool          // a request or a connect failed since Ready last got a value
 }
 
 // New returns a link; it connects to nothing. A URL that has no host fails at the first request.
@@ -119,7 +119,7 @@ func New(o Options) *Link {
 	return l
 }
 
-// Ready returns a channel that gets a value when a connection is ready again after a request found no connection.
+// Ready returns a channel that gets a value when a connect succeeds after a failed connect or an unserved request.
 func (l *Link) Ready() <-chan struct{} { return l.ready }
 
 // Limit returns the longest time that making a connection may take.

@@ -117,7 +117,7 @@ func (n *names) forget() {
 	}
 }
 
-// silent returns an error if the name server is silent. If MH is silent too, the branch's own connection is cut.
+// silent returns the error of the latest look-up, or a timeout while a look-up runs: the branch may be offline.
 func (n *names) silent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

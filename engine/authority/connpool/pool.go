@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxLife is the longest idle time of a connection; Link.life is shorter if the server closes them earlier.
+	// maxLife is the longest idle time of a connection; Link.life is shorter if the server closes connections earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
 	// retryFirst is the pause after a failed connect for a spare connection; it doubles up to retryMax.
@@ -122,7 +122,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await waits for a connection on the channel turn. The channel is closed when no connect is under way.
+// await waits for a connection on the channel turn, which is closed when no connection is left or under way.
 func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {

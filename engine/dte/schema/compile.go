@@ -24,7 +24,7 @@ type field struct {
 	fallback dte.Value
 	from     *from
 	fed      bool // from is set for the field or for a member at any depth
-	judged   bool // the overlay's source is not the fact of the field's own name: see agree
+	judged   bool // the value must agree with the fact of the field's own name: see agree
 	moved    bool // MH's member also shows the fact of the field's own name: codEstableMH shows codEstable
 	signed   bool // the file says that the amount may be below 0
 	at       int  // index of the field itself
@@ -56,7 +56,7 @@ type from struct {
 	words  int       // index of a summary output; -1: not set
 	value  dte.Value // constant; absent: not set
 	form   string    // form of the fact's text; "": unchanged
-	when   []step    // path of a fact: the form applies only if the fact equals the field is; nil: always
+	when   []step    // path of a fact: the form applies only if that fact equals is; nil: always
 	is     string
 }
 

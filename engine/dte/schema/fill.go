@@ -151,7 +151,7 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	case f.from.value.Exists():
 		s.scalar(&f.from.value)
 	case f.from.amount < 0 && f.from.words < 0:
-	case f.from.amount >= 0 && f.arrays > 0 && r.index[f.arrays-1] > 0: // one amount is not that of several items
+	case f.from.amount >= 0 && f.arrays > 0 && r.index[f.arrays-1] > 0: // the amount belongs to the first item only
 	case r.computed == nil:
 		s.kind = kindPending
 	case f.from.amount >= 0:
@@ -340,7 +340,7 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	for i := range count {
 		r.order = append(r.order, i)
 	}
-	// Lines mostly differ in their first member, and are sorted by it: sorting then only compares neighbours.
+	// Lines mostly come sorted by their first member, and differ in it: then the sort only compares neighbours.
 	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
 	second = -1
 	for n, i := range r.order[1:] {

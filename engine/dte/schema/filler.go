@@ -16,11 +16,11 @@
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
 //	from       {"path", …}: the source of a value, unless it is the unchanged fact under the value's own path. "fact"
 //	           names the fact to use. If that fact is absent, or none is named, the source is "amount", a summary amount
-//	           of the module (in a list only that of the first item), or "value", a constant. "words", a summary amount
-//	           in words, is used without "fact". "form"
-//	           ("########-#") puts the fact's text into a pattern: each # is one character of the text. "when": {"fact",
-//	           "is"} applies the form only if the fact named in "when" equals "is". A text that does not fit the form
-//	           stays unchanged. The box limits the sources, because bundles may be forged: see fixed.go.
+//	           of the module (in a list only for the first item), or "value", a constant. "words", a summary amount in
+//	           words, is used without "fact". "form" ("########-#") puts the fact's text into a pattern: each # is one
+//	           character of the text. "when": {"fact", "is"} applies the form only if the fact named in "when" equals
+//	           "is". A text that does not fit the form stays unchanged. The box limits the sources, because bundles may
+//	           be forged: see fixed.go.
 //	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores, or that MH misspelt
 //	add        {"path", "schema"}: keywords, including conditions, that the file lacks
 //	catalogue  {"path", "catalogue", "parent"}: the code list that applies, and the neighbour that a code depends on

@@ -65,8 +65,8 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether name is an amount of a line or of the summary, or another value, that no bundle may label: it
-// is always shown with MH's label, or never shown.
+// Counted reports whether no bundle may label a member of this name: amounts and some other values are always shown
+// with MH's label, or never shown.
 func Counted(name string) bool {
 	free := slices.Concat(exported, carriage, []string{"totalNoOnerosas", "valorTotal"})
 	return slices.Contains(known, name) && !slices.Contains(free, name) ||
@@ -222,9 +222,9 @@ func (f *Filler) Meets(q Requirements) error {
 	return f.checkAnswers()
 }
 
-// checkAnswers refuses a layout in which the total, or an amount that a document deducts from another, is not the
-// module's output of the same name: the box does its accounts by the module's outputs, and the document must show the
-// same amounts. It also refuses a layout that the box could check only in part (see sums.go).
+// checkAnswers refuses a layout in which the total, a total of sales or a line's amount is not the module's output of
+// the same name: the box does its accounts by the module's outputs, and the document must show the same amounts. It
+// also refuses words of another amount, and a layout that the box could check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
 	a, shown := &f.amounts, "montoTotalOperacion" // where the layout does not show the total
 	makes := func(e equation) bool { return e.total == a.total }
@@ -263,7 +263,7 @@ func (r *run) contradict(path, message string) {
 	}
 }
 
-// agree compares a place's own fact with the value from the overlay's source. A difference is a contradiction.
+// agree compares a place's own fact with the value that the document has there. A difference is a contradiction.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
 	switch kind, exact, num, text := own.Scalar(); {

@@ -419,8 +419,8 @@ var noStrange = []dte.Sum{{}}
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// Some amounts of a document occur in no equation. strangeSums returns all their possible sums: each amount is added,
-// subtracted or left out. An equation may be off only by one of these sums.
+// strangeSums returns all possible sums of the amounts that occur in no equation: each is added, subtracted or left
+// out. An equation may be off only by one of these sums.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {
@@ -576,8 +576,8 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	}
 }
 
-// partOf returns the part of an amount of the origin's line that a return gives back: the returned quantity's part. The
-// same part of the origin's global discount is not given back: it belongs to the line's discount.
+// partOf returns what a return gives back of an amount of the origin's line, in proportion to the returned quantity.
+// The line's share of the origin's global discount is not given back: it counts as a discount of the line.
 func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	amount := func(v dte.Value, name string) dte.Amount {
 		n, _ := v.Get(name).Amount()

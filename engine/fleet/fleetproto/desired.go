@@ -266,13 +266,13 @@ type Enrolment struct {
 	At     time.Time `json:"at" is:"set"`
 	First  time.Time `json:"first,omitzero"` // of an enrolment that was signed again: its first At
 	By     string    `json:"by" is:"set"`
-	// After is the version of the group's desired state that the box must verify before it issues numbers, because it
-	// closes points of sale. 0: none.
+	// After is the version of the group's desired state that the box must verify before it issues numbers, because that
+	// version closes points of sale. 0: none.
 	After int64 `json:"after,omitempty"`
 	// Highest is set when the director signs an enrolment again with another key: the branch's highest epoch at that
 	// time. A box accepts the enrolment only after it has read all epochs up to Highest. Otherwise it is 0.
 	Highest int64 `json:"highest,omitempty"`
-	// Stolen: somebody else has had a key of an earlier box. What statuses of earlier epochs say does not count.
+	// Stolen: somebody else has had a key of an earlier box. Statuses of earlier epochs do not count.
 	Stolen bool `json:"stolen,omitempty"`
 }
 

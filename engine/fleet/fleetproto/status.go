@@ -138,7 +138,7 @@ type Certificate struct {
 // Shipped describes how much of the second copy's log is in the store.
 type Shipped struct {
 	Mode    string    `json:"mode"`    // async or sync
-	Segment int64     `json:"segment"` // the latest segment in the store
+	Segment int64     `json:"segment"` // number of the latest piece in the store
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // changes that are not in the store
 	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: shipping continues

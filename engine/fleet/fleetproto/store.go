@@ -69,7 +69,7 @@ const (
 	MaxJWS      = 1 << 20 // Desired, Enrolment, Status, Act
 )
 
-// Digest returns the SHA-256 of an object's bytes in hex. It is the name of the objects of rules and settings.
+// Digest returns the SHA-256 of an object's bytes in hex. The objects of rules and settings are named by their Digest.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -116,7 +116,7 @@ func PiecesPrefix(branch string, epoch int64) string { return EpochFolder(branch
 // PartsFolder returns the folder of an epoch's parts.
 func PartsFolder(branch string, epoch int64) string { return EpochFolder(branch, epoch) + "part/" }
 
-// SegmentKey returns the key of a segment of a branch's second copy; the first segment is 1.
+// SegmentKey returns the key of a piece of a branch's second copy; the first piece is 1.
 func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%012d", EpochFolder(branch, epoch), segment)
 }

@@ -26,7 +26,7 @@ type Span struct{ From, To int64 }
 type Fetched struct {
 	Epoch  int64   // of the box that shipped the copy
 	Older  []int64 // earlier epochs whose boxes shipped too
-	Newer  []int64 // later epochs with a shipped copy that is not declared whole
+	Newer  []int64 // later epochs whose boxes shipped too
 	Whole  bool    // the box has declared that its whole copy is in the store
 	Parts  int64   // fetched parts
 	Pieces int64   // fetched pieces, those in parts included
