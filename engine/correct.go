@@ -20,8 +20,8 @@ import (
 
 // Correct makes a new form of a document from a corrected sale, if MH refused the document after it was issued in
 // contingency. Code, number, date and marks of contingency stay; the form is signed and queued to be forwarded. A
-// repeated request returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that the sale
-// must be issued as a new document.
+// repeated request returns the document as it stands now. The error is a *refusal.Error of CodeNotCorrectable if the
+// document cannot be corrected.
 func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := e.documents.Document(ctx, code, req.Caller); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ type Options struct {
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes lets MH decide about codes that the catalogues in force lack, as it always does about payment codes.
+	// PassCodes lets MH decide, online, about codes that the catalogues in force lack, as about payment codes.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options

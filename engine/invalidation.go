@@ -38,7 +38,7 @@ const PermissionInvalidate = "ANULACION"
 
 // Invalidate invalidates an accepted document. The event is signed and stored before it is sent. An event without an
 // answer stays pending, and its bytes are sent again until MH decides. A repeated request returns the document as it
-// stands now. Errors are *refusal.Error.
+// stands now. Errors: *refusal.Error, or the store's.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
@@ -69,7 +69,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 		return nil, away(nil)
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
-	default: // a new event replaces a lost one: MH knows whether the document was invalidated
+	default: // a new event replaces a lost event: MH knows whether the document was invalidated
 		if entry, h, stored, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -540,8 +540,8 @@ func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Recall invalidates one document at a time for an operator, and returns the result; it waits while sales are being
-// sent to MH. For an invalidated document it sends nothing; an event without MH's answer is sent again, and a refused
+// Recall invalidates one document at a time for an operator, and returns the result; sales go first, for at most
+// giveWayFor. For an invalidated document it sends nothing; an event without MH's answer is sent again, and a refused
 // event is replaced only if again is set. In a contingency the error is CodeUnavailable.
 func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	release, err := e.keys.Acquire(ctx, "recall")

@@ -441,7 +441,7 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 }
 
 // stamp writes control number n into the facts and the document, and returns the control number. A return (18) shows no
-// number. Rule.Make has checked that the placeholder occurs only once in each text.
+// number. Rule.Make has checked that the document does not repeat the placeholder.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)

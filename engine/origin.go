@@ -322,8 +322,8 @@ func identified(r dte.Value) dte.Value {
 }
 
 // creditable returns what notes may take from an original: its totals, less global discounts and, if prices include
-// VAT, less the VAT, because amounts of notes exclude VAT. The original's type lists these terms. Its other taxes and
-// its charges follow.
+// VAT, less the VAT, because amounts of notes exclude VAT. The original's type lists these terms. The original's other
+// taxes and charges follow.
 func (o *origin) creditable() (left creditable) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {

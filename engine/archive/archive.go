@@ -277,13 +277,13 @@ var (
 	// ErrFull: the store is full until a person makes space.
 	ErrFull = errors.New("the object store is full")
 	// ErrInvalid: no archive accepts the key or the object.
-	ErrInvalid = errors.New("no object store takes this")
+	ErrInvalid = errors.New("no object store accepts this")
 	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
 	// ErrExists: the key already has an object, with the same bytes or with others.
 	ErrExists = errors.New("the key is taken")
 
-	errNow = errors.New("the object store cannot now")
+	errNow = errors.New("the object store cannot do this now")
 )
 
 // Refuses reports whether the store refuses the account or is full, until a person acts.

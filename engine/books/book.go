@@ -104,7 +104,7 @@ func (b *Book) Add(doc Document) error {
 	return nil
 }
 
-// own returns an error for another taxpayer's or ambiente's document.
+// own returns an error if a document belongs to another taxpayer or ambiente. It notes the document's code.
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {

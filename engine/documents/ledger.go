@@ -18,8 +18,8 @@ import (
 )
 
 // ledger holds in memory, for each requested day, the documents for lists, their totals and the counts of the day. A
-// day is read from the store at its first use, and then updated record by record; it is never stored. It is safe for
-// concurrent use and never delays a sale.
+// day is read from the store at its first use, and then updated record by record; it is never stored. A ledger is safe
+// for concurrent use and never delays a sale.
 type ledger struct {
 	store *storage.Store
 	rest  func() func() // see Register.rest
@@ -256,7 +256,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 			rest()
 		}
 	}
-	// While mu is held, the ledger's tip does not change. Few records have changed since the day was read.
+	// Catch up under mu, while the ledger's tip cannot change. Few records have changed since the day was read.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes.Lock()

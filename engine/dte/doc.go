@@ -44,6 +44,6 @@
 //	totalLetras         the total in words
 //	tributo             any tax or levy (CAT-015); 20 is IVA
 //
-// Comments cite MT1, the Manual Técnico v1.0 (02/2023), MF2, the Manual Funcional V2.0 (05/2026), and NV2, the
-// Normativa de Cumplimiento v2.0 (25-05-2026).
+// Comments cite MT1 and MT2, the Manual Técnico v1.0 (02/2023) and v2.0 (25-05-2026), MF2, the Manual Funcional V2.0
+// (05/2026), and NV2, the Normativa de Cumplimiento v2.0 (25-05-2026).
 package dte

@@ -50,7 +50,7 @@ type Options struct {
 	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
-	// Settings is the file that keeps the settings for the appliance's next start; nil: they are not kept.
+	// Settings is the file that keeps the settings for the appliance's next start; nil: no settings are kept.
 	Settings File
 	// Last returns the last number of each series in the box's store, in a new map.
 	Last func() (map[string]uint64, error)
@@ -66,7 +66,7 @@ type Options struct {
 
 // File is a small file that is always replaced as a whole.
 type File interface {
-	// Load returns the file's bytes, none if there is no file.
+	// Load returns the file's bytes, or no bytes if there is no file.
 	Load() ([]byte, error)
 	// Save replaces the file; when it returns, the file is durable.
 	Save([]byte) error

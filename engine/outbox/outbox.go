@@ -57,7 +57,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // source of the letters' codes
-	// GiveWay returns the function that a long layout calls between two pieces to let sales go first; it may be nil.
+	// GiveWay returns the function, or nil, that a long layout calls between two pieces to let sales go first.
 	GiveWay func() (rest func())
 }
 

@@ -28,7 +28,7 @@ func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*
 }
 
 // Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket,
-// returns the commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
+// returns the commands of a thermal printer instead of a PDF. Errors: *refusal.Error, or the store's.
 func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, layout string, escpos bool) ([]byte,
 	error) {
 	l, ok := pdf.ParseLayout(layout)

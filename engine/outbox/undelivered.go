@@ -122,7 +122,7 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 }
 
 // Retry restarts the given-up deliveries of a document, as if new, and returns their number. With archive, it also
-// writes again the files that the archive has lost or altered. Errors: CodeNotFound, or the store's.
+// writes again the files that the archive has lost. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.o.Now().UTC()
 	n, err = box.settleGivenUp(ctx, code, archive, func(s *record.Step) *record.Step {

@@ -94,7 +94,7 @@ func Emisor(i Issuer, p Point) dte.Value {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
-	if nit := i.Facts.Get("nit"); nit.Exists() { // a donation identifies its issuer, the donee, by these two
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donation names its issuer, the donee, by these members
 		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
 			Value: nit})
 	}

@@ -208,7 +208,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Return makes the branch leave a bundle for the last good one before it, as the guard requested. Errors are logged.
+// Return makes the branch leave a bundle for the last good bundle before it, as the guard requested. It logs errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

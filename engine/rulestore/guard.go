@@ -17,7 +17,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Guard watches a branch's bundles, and requests the return to an older one. It is safe for concurrent use.
+// Guard watches a branch's bundles, and requests the return to an older bundle. It is safe for concurrent use.
 type Guard struct {
 	points int // number of the branch's points of sale
 	wanted chan Return

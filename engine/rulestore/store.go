@@ -114,7 +114,7 @@ type StepBack struct {
 	word recordmac.Verdict // whether this box has written the record
 }
 
-// shelved is a stored bundle, even one taken off.
+// shelved is a stored bundle, in use or taken off.
 type shelved struct {
 	Admitted
 	entry storage.Entry     // its record

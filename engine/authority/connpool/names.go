@@ -53,7 +53,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// refresh starts a look-up, unless one runs or the last one is younger than age. A failed look-up is repeated sooner.
+// refresh starts a look-up, unless a look-up runs or the last is younger than age. A failed look-up is repeated sooner.
 func (n *names) refresh(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// verdict is the result of a rule for a value. The larger verdict wins.
+// verdict is the result of a schema for a value. The larger verdict wins.
 type verdict uint8
 
 const (

@@ -352,7 +352,7 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 }
 
 // children returns the number of slots below a slot, and their first field. step is 1 if each slot has its own field, 0
-// if they share one.
+// if the slots share a field.
 func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	f := &r.filler.fields[fi]
 	switch {

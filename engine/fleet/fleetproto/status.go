@@ -169,7 +169,7 @@ func (s *Status) at() (*Head, address) {
 }
 
 // check and the tags bound every text, list, number and time. A value that becomes a label or decides about a roll-out
-// must be listed: otherwise one box's status could spoil the centre's reports about other branches.
+// is from a closed list: otherwise one box's status could spoil the centre's reports about other branches.
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
