@@ -648,6 +648,7 @@ func TestForged_Aimed(t *testing.T) {
 		t.Errorf("a sale paid in cash, by a credit that is not shown: %v %v %s", err, faults, document)
 	}
 	law := newForge(t, "contingencia/v4")
+	law.manifest.Params = slices.Clone(law.manifest.Params)
 	for i := range law.manifest.Params {
 		law.manifest.Params[i].Value = "90000000000" // hours beyond what a time.Duration holds
 	}

@@ -165,6 +165,7 @@ func TestShelf_CancelGeneration(t *testing.T) {
 // A type that a careless bundle brought and of which nothing was issued can be brought again otherwise, once its bundle
 // is cancelled; not before, and not after a document was issued.
 func TestShelf_CancelType(t *testing.T) {
+	t.Cleanup(func() { record.Forget("96") })
 	w := enginetest.NewWorld(t)
 	defer w.Close()
 	s := w.Shelf(enginetest.Shipped(t))
