@@ -25,7 +25,9 @@ const (
 	maxBundle  = 32 << 20 // bytes, packed and unpacked alike
 	maxParts   = 1000
 	maxJWS     = 1 << 20
+	maxText    = 256 << 10 // of a part other than module and catalogues; MH's largest layout has 72 KB
 	moduleName = "module.wasm"
+	lists      = "catalogues.json"
 )
 
 // Bundle is a bundle in the one permitted form, with verified digests.
@@ -168,10 +170,15 @@ func sum(data []byte) string {
 
 func (b *Bundle) complete() error {
 	needs := map[string][]string{"document": {moduleName, "schema.json", "overlay.json"}, "event": {"schema.json",
-		"overlay.json"}, "catalogue": {"catalogues.json"}}
+		"overlay.json"}, "catalogue": {lists}}
 	for _, name := range needs[b.Manifest.Kind] {
 		if _, ok := b.Parts[name]; !ok {
 			return fmt.Errorf("%w: a bundle of kind %s needs the part %s", ErrFormat, b.Manifest.Kind, name)
+		}
+	}
+	for name, part := range b.Parts {
+		if len(part) > maxText && name != moduleName && name != lists {
+			return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrTooLarge, name, len(part), maxText)
 		}
 	}
 	return nil

@@ -80,7 +80,10 @@ func TestWrite_Refuses(t *testing.T) {
 		"a wrong manifest": func(_ map[string][]byte, m *Manifest, _ *[]Signer) { m.Version = "1" },
 		"nobody signs":     func(_ map[string][]byte, _ *Manifest, signers *[]Signer) { *signers = nil },
 		"too large": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
-			parts["cases/a.json"] = make([]byte, maxBundle+1)
+			parts["module.wasm"] = make([]byte, maxBundle+1)
+		},
+		"a large layout": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
+			parts["schema.json"] = make([]byte, maxText+1)
 		},
 	} {
 		parts, m := sample()

@@ -193,7 +193,9 @@ func (c *compiler) layout(root *shape) error {
 			if err := c.bind(&x, m); err != nil {
 				return err
 			}
-			c.fields = append(c.fields, x)
+			if c.fields = append(c.fields, x); len(c.fields) > mostPlaces {
+				return fmt.Errorf("schema of %s: the layout has more than %d places", x.document, mostPlaces)
+			}
 			queue = append(queue, m)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +77,18 @@ type bound struct {
 }
 
 // reader reads schemas from a file. It refuses unknown keywords, with an error that names the place.
-type reader struct{ drops []entry }
+type reader struct {
+	drops  []entry
+	states int // of all patterns
+}
+
+// MH's layouts have at most 129 places, and their patterns at most 695 states. Much larger layouts would keep the box
+// busy at every start, or fill its memory by one sale of many lines.
+const (
+	mostPlaces  = 500
+	mostStates  = 10_000
+	mostPattern = 1000 // bytes
+)
 
 // read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional means that
 // the schema is part of a condition, not of the layout.
@@ -158,7 +170,7 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 		s.unique = v.Bool()
 	case "pattern":
 		var p *pattern
-		p, err = compilePattern(v.Text())
+		p, err = r.compilePattern(v.Text())
 		s.patterns = append(s.patterns, p)
 	case "format":
 		var f *format
@@ -319,7 +331,10 @@ type pattern struct {
 	not    []*regexp.Regexp
 }
 
-func compilePattern(source string) (*pattern, error) {
+func (r *reader) compilePattern(source string) (*pattern, error) {
+	if len(source) > mostPattern {
+		return nil, fmt.Errorf("has more than %d bytes", mostPattern)
+	}
 	p := &pattern{source: source}
 	rest := source
 	for strings.HasPrefix(rest, "^(?!") {
@@ -327,19 +342,34 @@ func compilePattern(source string) (*pattern, error) {
 		if end < 0 {
 			return nil, fmt.Errorf("pattern %q: lookahead does not end", source)
 		}
-		not, err := regexp.Compile("^(?:" + expandRepeat(rest[len("^(?!"):end]) + ")")
+		not, err := r.compile("^(?:" + expandRepeat(rest[len("^(?!"):end]) + ")")
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", source, err)
 		}
 		p.not = append(p.not, not)
 		rest = "^" + rest[end+1:]
 	}
-	must, err := regexp.Compile(rest)
+	must, err := r.compile(rest)
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", source, err)
 	}
 	p.must = must
 	return p, nil
+}
+
+func (r *reader) compile(expression string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if r.states += len(program.Inst); r.states > mostStates {
+		return nil, fmt.Errorf("the patterns of the layout have more than %d states", mostStates)
+	}
+	return regexp.Compile(expression)
 }
 
 func (p *pattern) match(s string) bool {

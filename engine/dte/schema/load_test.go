@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -49,6 +50,12 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		"additional properties": {`"additionalProperties":false,"required":["version"`,
 			`"additionalProperties":{},"required":["version"`,
 			`schema of identificacion: additionalProperties: only true and false`},
+		"places without end": {`"codigo":{`, places(mostPlaces) + `"codigo":{`, `the layout has more than 500 places`},
+		"long pattern": {`^[A-F0-9]{4}$`, strings.Repeat("a", mostPattern+1),
+			`schema of identificacion.codigoGeneracion: pattern: has more than 1000 bytes`},
+		"large patterns": {`^[A-F0-9]{4}$`, strings.Repeat(".{0,999}", 30),
+			`schema of identificacion.codigoGeneracion: pattern: pattern "` + strings.Repeat(".{0,999}", 30) +
+				`": the patterns of the layout have more than 10000 states`},
 		"not JSON": {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
 		"module's answer": {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`,
 			`schema of cuerpoDocumento[].ventaGravada: the module's output has another type`},
@@ -234,4 +241,13 @@ func TestParseCatalogues_Published(t *testing.T) {
 			t.Errorf("took %s", bad)
 		}
 	}
+}
+
+// places returns n further members of an object.
+func places(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"q%d":{"type":"null"},`, i)
+	}
+	return b.String()
 }

@@ -174,7 +174,8 @@ func (o *overlay) readSchema(data []byte) (*schema, error) {
 		if base == nil {
 			return nil, fmt.Errorf("overlay: add: the schema has no %s", place(a.path))
 		}
-		extra, err := (&reader{}).read(a.schema, a.path, true)
+		r.drops = nil
+		extra, err := r.read(a.schema, a.path, true)
 		if err != nil {
 			return nil, fmt.Errorf("overlay: add: %w", err)
 		}

@@ -16,7 +16,7 @@ func TestPattern(t *testing.T) {
 		`^(0[1-9]||99)$`:  {[]string{"", "99", "05"}, []string{"1", "999"}},
 		`ñ{2}`:            {[]string{"añño"}, []string{"ñ"}},
 	} {
-		p, err := compilePattern(source)
+		p, err := new(reader).compilePattern(source)
 		if err != nil {
 			t.Errorf("%q: %v", source, err)
 			continue
@@ -33,7 +33,7 @@ func TestPattern(t *testing.T) {
 		}
 	}
 	for _, source := range []string{`a(?!b)`, `^(?!a`, `^(?=a)`, `(a)\1`, `^(?!(.)\1)`, `[`, `^(?!(?=a))b`} {
-		if p, err := compilePattern(source); err == nil {
+		if p, err := new(reader).compilePattern(source); err == nil {
 			t.Errorf("%q was taken as %v", source, p)
 		}
 	}
