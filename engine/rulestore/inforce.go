@@ -21,8 +21,13 @@ import (
 
 // floor returns the highest version of a bundle's generation that was ever in force here or will be in force on the
 // bundle's first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would
-// return unnoticed on a later day. A version that begins after the new bundle does not block a correction for today.
+// return unnoticed on a later day. A version that begins after the new bundle does not block a correction for today. A
+// version that was taken off does not count once none of its signers' keys is pinned: a thief's version could be the
+// highest that there is.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
+	signed := func(i *shelved) bool {
+		return slices.ContainsFunc(s.o.Keys.Pinned, func(k bundle.Key) bool { return slices.Contains(i.Signers, k.ID) })
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, i := range s.items {
@@ -30,7 +35,7 @@ func (s *Store) floor(m *bundle.Manifest) (floor string) {
 		if i.off != nil {
 			last = dte.Date(i.off.At)
 		}
-		if i.counts() && i.ofGeneration(m) && i.From <= last && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+		if i.counts() && i.ofGeneration(m) && i.From <= last && (i.off == nil || signed(i)) && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
 			floor = i.Version
 		}
 	}

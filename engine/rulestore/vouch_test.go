@@ -188,6 +188,42 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 	}
 }
 
+// TestShelf_FarVersion: whoever stole a key can put the highest version that there is in force. Once the key is no longer
+// pinned and the version is taken off, the branch takes new versions again.
+func TestShelf_FarVersion(t *testing.T) {
+	x := enginetest.NewWorld(t)
+	defer func() { x.Close() }()
+	x.Box = recordmac.New()
+	stolen := bundle.Signer{ID: "stolen", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))}
+	x.Pinned = []bundle.Key{plugintest.Key(), {ID: "stolen", Public: stolen.Private.Public().(ed25519.PublicKey)}}
+	s := x.Shelf(enginetest.Shipped(t))
+	const far = "999999.999999.999999"
+	if a := enginetest.Push(t, s, bundletest.EditionSigned(t, "dte01/v2", far, stolen)); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	next := enginetest.Edition(t, "2.2.0")
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
+		rulestore.Order{Who: "test", Reason: "stolen"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := enginetest.Push(t, s, next); a.Refused != "version" {
+		t.Errorf("while the key is pinned: %+v", a)
+	}
+	x.Pinned = x.Pinned[:1]
+	s, _ = x.Restart()
+	if a := enginetest.Push(t, s, bundletest.EditionSigned(t, "dte01/v2", far, stolen)); a.Refused != "signature" {
+		t.Errorf("the thief again: %+v", a)
+	}
+	if a := enginetest.Push(t, s, next); a.State != rulestore.Live {
+		t.Errorf("%+v", a)
+	}
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.9")); a.Refused != "version" {
+		t.Errorf("below the new floor: %+v", a)
+	}
+	x.Restart()
+	sells(x, "2.2.0")
+}
+
 func code(err error) string {
 	var e *refusal.Error
 	if errors.As(err, &e) {
