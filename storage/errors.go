@@ -52,7 +52,7 @@ var (
 	ErrUnreadable = errors.New("the medium cannot be read")
 	// ErrNotMounted: the second copy's medium is no longer mounted.
 	ErrNotMounted = errors.New("the second copy's medium is not mounted")
-	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
+	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. The store takes no new record.
 	ErrCorrupt = errors.New("store is damaged")
 )
 

@@ -16,8 +16,8 @@ import (
 // reorder limits how far announcements may be out of order: an announcement gets its number before it is durable.
 const reorder = 10_000
 
-// catchUp copies what the store has and the log lacks at one moment. It ends with flush; an unfinished fill does not
-// count.
+// catchUp copies the rows that the log lacks, as the store has them at one moment, and flushes the log. A reader
+// ignores an unfinished fill.
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r := db.NewSnapshot()

@@ -41,7 +41,7 @@ const (
 	segmentSize = 16 << 20 // bytes; a segment may be one group larger
 )
 
-// place is the end of a series' journal in the copy. Last is 0 if unknown.
+// place is how far one series goes in the copy or the store. Last is 0 if unknown.
 type place struct {
 	Reach
 	Name string // empty: not known

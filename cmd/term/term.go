@@ -42,8 +42,8 @@ func JSON(v any) error {
 // that are not UTF-8 become \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines applies Visible to each line of a text, and indents the lines after the first: no line of a foreign text then
-// looks like this program's.
+// Lines applies Visible to each line of a text, and indents the lines after the first, so that no line of the text
+// looks like a line of this program.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -40,8 +40,8 @@ type Listener struct {
 	open     int
 	by       map[netip.Addr]*callers
 	tokens   map[int64]int        // number of known connections of each token
-	unknown  list.List            // of *visitor: strangers of other addresses, oldest first
-	familiar list.List            // of *visitor: strangers of friends, oldest first
+	unknown  list.List            // of *visitor: strangers whose address is not in friends, oldest first
+	familiar list.List            // of *visitor: strangers whose address is in friends, oldest first
 	friends  map[netip.Addr]int64 // value of turn at an address's last good token
 	turn     int64
 }
