@@ -121,9 +121,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections removes from the queue the documents that can no longer be corrected. Before that it queries MH a
-// last time: MH may have accepted the document after the refusal. After a restoration, it also queries MH about
-// documents that can still be corrected, because the store may have lost a correction.
+// expireCorrections removes from the queue the documents that can no longer be corrected. It first queries MH: MH may
+// have accepted the document after the refusal. After a restoration, it also queries MH about documents that can still
+// be corrected, because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

@@ -60,8 +60,8 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	return now.entry, err
 }
 
-// settleLost settles a signed document after the store has lost its bytes. If MH has the document, it becomes accepted;
-// otherwise it is set aside. The caller holds the document's lock.
+// settleLost settles a signed document after the store has lost its bytes. If MH has the document, the document becomes
+// accepted; if MH lacks it, it is set aside. The caller holds the document's lock.
 func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry,
 	error) {
 	if e.contingency.Current() != nil {
@@ -196,7 +196,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 }
 
 // settleAfter is how long a request may take to settle a document before the recovery does it. This is longer than the
-// sender's three transmissions and three queries of 8 s.
+// sender's transmissions and queries of 8 s each take.
 const settleAfter = 2 * time.Minute
 
 const settleAgain = time.Minute

@@ -397,8 +397,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	}
 }
 
-// cancelReturn places an invalidated return. A return of an earlier month lowered that month's declared sales, so its
-// amounts are added again in the month of the event, as the amounts of an invalidated invoice are subtracted (art. 87).
+// cancelReturn places an invalidated return. A return of an earlier month lowered that month's declared sales. Its
+// amounts are therefore added to the month of the invalidation (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"

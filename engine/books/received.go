@@ -149,8 +149,8 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs returns the bytes that a supplier signed, which the books read; or the file, and an error, if the file lacks
-// a signature or differs from it. The signature is not verified, because suppliers' keys are unknown.
+// signedAs returns the bytes that a supplier signed. If the file has no signature, or differs from these bytes,
+// signedAs returns the file and an error. The signature is not verified: suppliers' keys are unknown.
 func signedAs(jws string, file []byte) ([]byte, error) {
 	var signed, shown map[string]any
 	parts := strings.Split(jws, ".")

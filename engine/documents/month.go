@@ -89,8 +89,8 @@ func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	return r.documentOf(entry, h)
 }
 
-// take adds a document to the page if the month shows the document on the given day, and returns the document's size.
-// That day is its date or, if the date is in another month, the day of its invalidation.
+// take adds a document to the page if the month shows the document on the given day, and returns the document's size. A
+// document is shown on its date; an invalidated document of another month, on the day of its invalidation.
 func (r *MonthReader) take(p *MonthPage, doc record.Stored, month string, day uint32) (int64, error) {
 	date := doc.Head.Date
 	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {

@@ -115,7 +115,7 @@ func highest(lists ...map[string]uint64) map[string]uint64 {
 }
 
 // lastStatus returns the last status of an epoch, and whether the epoch's enrolment has Stolen. The status is nil if
-// neither this box nor the box of the enrolment signed one; this box then overwrites what is there.
+// neither this box nor the box of the enrolment signed one; this box then overwrites any status there.
 func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.Status, stolen bool, err error) {
 	keys, object := []fleetproto.Key{fleetproto.Public(a.o.Box)}, []byte(nil)
 	if epoch > 0 { // before it is enrolled, a box reports as epoch 0

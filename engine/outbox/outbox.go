@@ -297,7 +297,7 @@ func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	return s.Pending() && !s.Next.After(now)
 }
 
-// deliverOne makes the delivery steps of a document that are due now, and records the results.
+// deliverOne makes the delivery steps of a record that are due now, and records the results.
 func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
 		return box.deliverLetter(ctx, entry, away)

@@ -261,7 +261,7 @@ type Step struct {
 	Result string    `json:"result,omitempty"` // "" until the step ends
 	Since  time.Time `json:"since"`
 	Next   time.Time `json:"next,omitzero"`
-	// Away: the server did not accept this box. The step is tried again when the server does.
+	// Away: the server did not accept this box. The step is tried again when the server accepts the box.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
 	// Held, in the archive's step, is the archive's report on the stored files, in the order of outbox.ArchiveFiles.

@@ -82,8 +82,8 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself: only the head or the queue then changes. In Signed, a restored branch puts the document
-// off. In Accepted, an invalidation or a delivery changes. In Rejected, the time to correct ends. Deferred, Reported
+// A state may follow itself: only the head or the queue then changes. A document that a restored branch puts off stays
+// Signed. In Accepted, an invalidation or a delivery changes. In Rejected, the time to correct ends. Deferred, Reported
 // and Rejected become Accepted if MH turns out to have a form of the document.
 var table = []row{
 	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},

@@ -136,8 +136,8 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 	return s.floor(&b.Manifest)
 }
 
-// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. The
-// error is a failure of the branch; faults of the bundle are in the Activation.
+// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future; an
+// order with Dry changes nothing. The error is a failure of the branch; faults of the bundle are in the Activation.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -342,9 +342,8 @@ func describe(r *rules.Rule) *Described {
 	return &Described{t, t.View}
 }
 
-// keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. keep stores
-// the bytes that Pack writes. It first opens these bytes as the next start will: a bundle that could not be opened
-// again never goes live.
+// keep records a bundle's bytes and the decision in one commit. It stores the bytes that Pack writes, and first opens
+// them as the next start will: a bundle that could not be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {

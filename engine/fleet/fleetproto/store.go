@@ -15,8 +15,8 @@
 // payload names its kind and chain (Head), its owner and its number, so that no object can replace another. Times are
 // RFC 3339.
 //
-// The director's key decides which bundle runs, where and from when. It cannot make a bundle: the keys for rules sign
-// bundles, and the box verifies these signatures as for any bundle.
+// The director's key decides which bundle runs, where and from when. This key cannot make a bundle: the keys for rules
+// sign bundles, and the box verifies these signatures as for any bundle.
 package fleetproto
 
 import (

@@ -208,7 +208,7 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 // errOther means that the copy does not continue what was shipped.
 var errOther = errors.New("the second copy is missing, or is not the one that was shipped")
 
-// Step ships the bytes that the copy had at the last Step; newer bytes may not be on the medium yet.
+// Step ships the copy's new bytes, except bytes of the last file that may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
 	epoch := s.o.Epoch()
 	s.mu.Lock()

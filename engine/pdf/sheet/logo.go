@@ -56,7 +56,7 @@ func ReadLogo(data []byte) (*Logo, error) {
 // mailWidth and mailHeight are the largest shown size of a logo in a message, in pixels.
 const mailWidth, mailHeight = 240, 80
 
-// Mailed returns the logo for a message, as an opaque PNG, and its size in pixels; nil if l is nil.
+// Mailed returns the logo for a message, as an opaque PNG, and its shown size in pixels; nil if l is nil.
 func (l *Logo) Mailed() (picture []byte, width, height int) {
 	if l == nil {
 		return nil, 0, 0
