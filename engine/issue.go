@@ -414,7 +414,7 @@ func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, er
 	err = e.takeBack(d, d.from)
 	if refused, ok := errors.AsType[*refusal.Error](err); ok && len(refused.Faults) > 0 &&
 		e.completeReturn(d, d.from, nil) == nil {
-		// Check the appendix too: only the appendix does not depend on the wrong lines.
+		// Report the appendix's faults too; all other faults may follow from the wrong lines.
 		refused.Faults = append(refused.Faults, slices.DeleteFunc(e.breaches(d.rule, d, nil), func(f dte.Fault) bool {
 			return !strings.HasPrefix(f.Path, "apendice")
 		})...)

@@ -137,7 +137,7 @@ func (b *Box) Settled(n int, err error) int {
 	return n
 }
 
-// ending is a context that ends after it was checked that many times.
+// ending is a context that ends after Left calls of Err.
 type ending struct {
 	context.Context
 	end  func()
@@ -158,7 +158,7 @@ func (c *ending) Err() error {
 	return c.Context.Err()
 }
 
-// Outage makes that many sales offline, and returns when MH is back and none of them is sent yet.
+// Outage makes sales offline. It returns when MH is back, before a sale is sent.
 func (b *Box) Outage(sales int) (codes []string) {
 	b.T.Helper()
 	b.Cable.Set(Refusing)

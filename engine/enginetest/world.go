@@ -72,7 +72,7 @@ func Common(t testing.TB) shared {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugintest.Rule(t, "dte01/v2", "interpreter") // held, like those of the book: tests push it again and again
+		plugintest.Rule(t, "dte01/v2", "interpreter") // plugintest keeps the rule: tests push it often
 		sharedVal = shared{key, loadBook(t)}
 	})
 	if sharedVal.Book == nil {

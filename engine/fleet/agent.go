@@ -186,7 +186,7 @@ func (a *Agent) look(ctx context.Context) {
 		a.nextPoll, a.report = time.Time{}, time.Time{}
 	}
 	again := a.o.Look
-	if a.silent = !answered; a.silent { // sales may wait for the next look
+	if a.silent = !answered; a.silent { // sales may be waiting for an answer
 		again = min(again, lookSoon)
 	} else {
 		a.fence.releaseWaiting(a.o.Now())

@@ -364,7 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// r stays until takeLive replaces it: the wanted bundle ranks higher, or begins with r and after former
+			// takeLive replaces r: the wanted bundle ranks higher, or begins on the same day as r and after former
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {

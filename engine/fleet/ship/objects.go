@@ -251,9 +251,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. It
-// then replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the first;
-// empty: unknown.
+// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. In
+// place of an invalid part, it continues with other parts and with pieces. previous is the digest of the piece before
+// the first; empty: unknown.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {

@@ -55,9 +55,9 @@ type Options struct {
 	Epoch  func() int64 // of this box; 0: not enrolled, nothing is shipped yet
 	Cloned func()       // called on ErrCloned, and again at each later start
 	Live   func() bool  // reports whether the copy has every change of the box's store
-	// Segment reads the start of a file of the copy; file is the file's name. Files that the box's store wrote have
-	// different ids. An empty id means that the box's store did not write the file: another box's card may be in the
-	// box. after and end are the place from which the file continues the copy; "": the copy begins with the file.
+	// Segment reads the start of a file of the copy; file is the file's name. id identifies the file. It is empty if
+	// the box's store did not write the file: another box's card may be in the box. after and end are the place from
+	// which the file continues the copy; "": the copy begins with the file.
 	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
 	// Has reports whether the box's store has the last changes in bytes of a copy.
 	Has func([]byte) (bool, error)
@@ -229,7 +229,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	if err := s.compare(ctx); err != nil {
 		return err
 	}
-	live := s.o.Live() // ask before listing the files: a live copy already has the file that continues it
+	live := s.o.Live() // ask before listing the files: the newest file of a copy that is live now is then in the list
 	names, err := s.files()
 	if err != nil {
 		return err
@@ -286,8 +286,8 @@ func (s *Shipper) Step(ctx context.Context) error {
 	return nil
 }
 
-// reaches reports whether the store has the copy up to p, where a file continues the copy: p lies in the shipped bytes
-// of the last shipped file, or is the place that this file continues. If nothing was shipped, p is the beginning.
+// reaches reports whether the store has the copy up to p, from which a file continues the copy: p lies in the shipped
+// bytes of the last shipped file, or that file continues from p too. If nothing was shipped, any p will do.
 func (s *Shipper) reaches(p place) bool {
 	return s.state.File == "" || p == s.state.Head.After || p.File == s.state.File && p.End <= s.state.Offset
 }

@@ -178,7 +178,7 @@ type Memory struct {
 // NewMemory returns a listening Memory.
 func NewMemory() *Memory { return &Memory{accept: make(chan net.Conn), done: make(chan struct{})} }
 
-// DialContext connects to it.
+// DialContext connects to the listener.
 func (m *Memory) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
