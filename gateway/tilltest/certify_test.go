@@ -162,6 +162,32 @@ func TestCertify(t *testing.T) {
 	b.holds(b.wanted)
 }
 
+// TestCertify_EarlierDeferred: the next run makes no event of its own while the sale of a killed run waits for one, even
+// if /status, which counts what the branch owes every two seconds, does not know that sale yet.
+func TestCertify_EarlierDeferred(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 1, "contingencia": 1}
+	if report, err := certify.New(b.options()).Run(t.Context()); err != nil {
+		t.Fatal(report, err)
+	}
+	b.wanted["01"] = 3
+	o, looks := b.options(), 0
+	o.Status = func(ctx context.Context) (*adminclient.Status, error) {
+		s, err := b.status(ctx)
+		if looks++; looks <= 2 && err == nil { // what Run sees before its first sale
+			s.Owed.Waiting = nil
+			for i, k := range s.Authorisation.Kinds {
+				s.Authorisation.Kinds[i].Sealed, s.Authorisation.Kinds[i].Waiting = 0, map[string]int{"01": 1}[k.Kind]
+			}
+		}
+		return s, err
+	}
+	if report, err := certify.New(o).Run(t.Context()); err != nil {
+		t.Error(report, err)
+	}
+	b.holds(b.wanted)
+}
+
 // TestCertify_Refused: MH refuses one kind: the report says which, with the code and the field. That kind is given up,
 // and every kind that does not refer to it goes on.
 func TestCertify_Refused(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/rules/bundle"
@@ -90,9 +91,14 @@ func (r *Runner) waits() bool {
 			return true
 		}
 	}
-	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.Sealed < c.Wanted && (c.Waiting > 0 || owed["report"] > 0 || owed["event"] > 0 ||
-		r.round >= c.Sealed)
+	c := r.count(contingency)
+	return r.wants(contingency) && c.Sealed < c.Wanted && (r.undecided() || r.round >= c.Sealed)
+}
+
+// undecided reports whether MH has still to decide about a document or an event of any kind. What the branch owes is no
+// answer to that: it is counted every two seconds only.
+func (r *Runner) undecided() bool {
+	return slices.ContainsFunc(r.status.Authorisation.Kinds, func(c documents.Sealed) bool { return c.Waiting > 0 })
 }
 
 func (r *Runner) waitsFor() string {
@@ -139,9 +145,8 @@ func (r *Runner) able(kind string) bool {
 
 // eventDue reports whether a document must be issued in contingency now, to cause an event. Only one event may be open.
 func (r *Runner) eventDue() bool {
-	c, owed := r.count(contingency), r.status.Owed.Waiting
-	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&
-		owed["report"] == 0 && owed["event"] == 0
+	c := r.count(contingency)
+	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && !r.undecided()
 }
 
 // one sends one test and records its outcome.
