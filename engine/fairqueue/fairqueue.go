@@ -4,6 +4,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -56,7 +57,10 @@ type claim struct {
 }
 
 // New returns an empty queue.
-func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
+func New(o Options) *Queue {
+	o.Allowance = cmp.Or(o.Allowance, Allowance{Burst: 1 << 62, Share: 1})
+	return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)}
+}
 
 // Enter waits for a turn, and returns the function that ends the turn. All requests with one id share an allowance.
 // Errors: *Busy if the id's allowance is used up or too many of its requests wait, or ctx's error.
@@ -81,10 +85,9 @@ func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	select {
 	case <-turn:
 	case <-ctx.Done():
-		if q.withdraw(c, turn) {
+		if q.withdraw(c, turn) { // otherwise the turn came at the same moment
 			return nil, ctx.Err()
 		}
-		<-turn // the turn came at the same moment
 	}
 	began := q.o.Now()
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
@@ -103,8 +106,8 @@ func (q *Queue) Refusal(id int64) error {
 
 // refusal returns a *Busy if the caller of a claim may not wait now, otherwise nil. The caller holds mu.
 func (q *Queue) refusal(c *claim) error {
-	if a := q.o.Allowance; a != (Allowance{}) && c.id != House {
-		burst := time.Duration(float64(a.Burst) / a.Share)
+	if c.id != House {
+		burst := time.Duration(float64(q.o.Allowance.Burst) / q.o.Allowance.Share)
 		if wait := max(0, c.covered.Sub(q.o.Now())) - burst; wait > 0 {
 			return &Busy{wait} // until the work so far is within the allowance again
 		}
@@ -131,7 +134,6 @@ func (q *Queue) next() {
 		if len(c.waiting) > 0 {
 			q.round = append(q.round, c)
 		}
-		i = 0
 	}
 }
 
@@ -154,12 +156,11 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	defer q.mu.Unlock()
 	c.working--
 	q.free++
-	if a := q.o.Allowance; a != (Allowance{}) {
-		if now := q.o.Now(); c.covered.Before(now) {
-			c.covered = now
-		}
-		c.covered = c.covered.Add(time.Duration(float64(max(0, worked)) / a.Share)) // max: the clock may be set back
+	if now := q.o.Now(); c.covered.Before(now) {
+		c.covered = now
 	}
+	worked = max(0, worked) // the clock may be set back
+	c.covered = c.covered.Add(time.Duration(float64(worked) / q.o.Allowance.Share))
 	q.next()
 }
 

@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -90,18 +91,27 @@ func TestQueue_Bounds(t *testing.T) {
 	})
 }
 
-// Whatever is asked and given up, at any moment, no slot is lost, none is given twice, and no bound is broken.
+// Whatever is asked and given up, at any moment and by however many callers, no slot is lost or idle while a caller
+// waits, none is given twice, no bound is broken and nobody is forgotten who works or waits.
 func TestQueue_Soundness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Slots: 3, Each: 2, Waiting: 4, Now: time.Now}
 		q := New(o)
 		var all atomic.Int32
-		var each [5]atomic.Int32
+		for who := range int64(1024) { // with so many in debt, each new caller makes the queue forget others
+			q.by[-1-who] = &claim{id: -1 - who, covered: time.Now().Add(time.Hour)}
+		}
+		var each [2000]atomic.Int32
 		var asked sync.WaitGroup
 		r := rand.New(rand.NewPCG(5, 6))
-		for range 2000 {
+		var given atomic.Int32
+		known, forgotten := 0, 0
+		for i := range 2000 {
 			who, takes, patience := r.Int64N(5), time.Duration(r.IntN(20))*time.Millisecond,
-				time.Duration(r.IntN(40))*time.Millisecond
+				time.Duration(r.IntN(40)-10)*time.Millisecond
+			if i%2 == 0 {
+				who = r.Int64N(int64(len(each)))
+			}
 			asked.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
@@ -109,6 +119,7 @@ func TestQueue_Soundness(t *testing.T) {
 				if err != nil {
 					return
 				}
+				given.Add(1)
 				if a, e := all.Add(1), each[who].Add(1); int(a) > o.Slots || int(e) > o.Each {
 					t.Errorf("%d work, %d of them of one", a, e)
 				}
@@ -118,13 +129,48 @@ func TestQueue_Soundness(t *testing.T) {
 				leave()
 				leave()
 			})
-			time.Sleep(time.Duration(r.IntN(4)) * time.Millisecond)
+			synctest.Wait()
+			fault, knows := q.unsound()
+			if fault != "" {
+				t.Fatalf("request %d: %s", i, fault)
+			}
+			if knows < known {
+				forgotten++
+			}
+			known = knows
+			time.Sleep(time.Duration(r.IntN(1+i/100%2*20)) * time.Millisecond) // a crowd, then hardly anybody
 		}
 		asked.Wait()
-		if q.free != o.Slots || len(q.round) != 0 {
-			t.Errorf("%d of %d free, %d in the round", q.free, o.Slots, len(q.round))
+		if fault, _ := q.unsound(); fault != "" || q.free != o.Slots || len(q.round) != 0 || given.Load() < 500 || forgotten < 100 {
+			t.Errorf("%s; %d of %d free, %d in the round; %d worked, some were forgotten %d times", fault, q.free,
+				o.Slots, len(q.round), given.Load(), forgotten)
 		}
 	})
+}
+
+// unsound returns what is wrong with a queue in which nothing happens at this moment, or "", and how many callers the
+// queue knows.
+func (q *Queue) unsound() (fault string, known int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	working, waiting := 0, 0
+	for id, c := range q.by {
+		working += c.working
+		at := slices.Index(q.round, c)
+		switch {
+		case (at >= 0) != (len(c.waiting) > 0):
+			return fmt.Sprintf("%d has %d requests and is at %d in the round", id, len(c.waiting), at), 0
+		case at >= 0 && q.free > 0 && c.working < q.o.Each:
+			return fmt.Sprintf("%d waits, and %d slots are free", id, q.free), 0
+		case at >= 0:
+			waiting++
+		}
+	}
+	if q.free+working != q.o.Slots || waiting != len(q.round) {
+		fault = fmt.Sprintf("%d slots are free and %d in use; %d callers wait, %d are in the round", q.free, working,
+			waiting, len(q.round))
+	}
+	return fault, len(q.by)
 }
 
 // TestQueue_Refusal: a caller that asks before it prepares the work gets the error that Enter would give, and takes no
@@ -198,7 +244,7 @@ func TestQueue_Model(t *testing.T) {
 		if r.IntN(2) == 0 {
 			who = r.Int64N(4000)
 		}
-		now = now.Add(time.Duration(r.IntN(400)-50) * time.Millisecond)
+		now = now.Add(time.Duration(r.IntN(8)-1) * 50 * time.Millisecond)
 		want := max(0, debts[who].Sub(now)) - 8*time.Second
 		known := len(q.by)
 		leave, err := q.Enter(t.Context(), who)
@@ -215,7 +261,7 @@ func TestQueue_Model(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d may work: %v", who, err)
 		}
-		worked := time.Duration(r.IntN(2000)-200) * time.Millisecond
+		worked := time.Duration(r.IntN(40)-4) * 50 * time.Millisecond
 		now = now.Add(worked)
 		leave()
 		if debts[who].Before(now) {
