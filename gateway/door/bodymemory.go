@@ -92,7 +92,7 @@ func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 		switch {
 		case len(a.data) > a.most:
 			return nil, ErrTooLarge
-		case err == io.EOF && announced >= 0 && len(a.data) < announced:
+		case err == io.EOF && len(a.data) < announced:
 			return nil, io.ErrUnexpectedEOF
 		case err == io.EOF:
 			return a.data, nil

@@ -53,9 +53,14 @@ func TestBodies_Shares(t *testing.T) {
 	}
 }
 
-// A body that is announced and does not come takes no memory; one that comes is counted, then given back.
+// A body that is announced and does not come takes no memory; one that comes is counted, then given back. The sender's
+// other body stays counted.
 func TestBodies_Arriving(t *testing.T) {
-	share := NewBodies(nil)
+	share, broken := NewBodies(nil), errors.New("broken")
+	const other = 1000
+	if err := share.take(7, other); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name           string
 		size, announce int
@@ -70,23 +75,34 @@ func TestBodies_Arriving(t *testing.T) {
 		{"too large in chunks", maxBody + 1, -1, ErrTooLarge},
 		{"announced too large", 0, maxBody + 1, ErrTooLarge},
 		{"cut off", 70_000, maxBody, io.ErrUnexpectedEOF},
+		{"a small one cut off", 99, 100, io.ErrUnexpectedEOF},
+		{"broken off", 70_000, maxBody, broken},
+		{"broken off in chunks", 70_000, -1, broken},
+		{"a small one broken off", 99, 100, broken},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := bytes.Repeat([]byte("x"), c.size)
 			for _, in := range []io.Reader{bytes.NewReader(want), iotest.DataErrReader(bytes.NewReader(want)),
 				iotest.HalfReader(bytes.NewReader(want))} {
+				if c.err == broken {
+					in = io.MultiReader(in, iotest.ErrReader(broken))
+				}
 				a := share.Body(7, maxBody)
 				if got, err := a.Read(in, c.announce); !errors.Is(err, c.err) {
 					t.Fatalf("%v, want %v", err, c.err)
 				} else if err == nil && !bytes.Equal(got, want) {
 					t.Fatalf("%d bytes, want %d", len(got), len(want))
 				}
-				if most := 2*c.size + 1; share.held[7] > most {
-					t.Errorf("%d bytes are taken for %d", share.held[7], c.size)
+				most := 2*c.size + 1
+				if c.announce >= 0 {
+					most = min(most, c.announce+1)
+				}
+				if taken := share.held[7] - other; taken > most {
+					t.Errorf("%d bytes are taken for %d", taken, c.size)
 				}
 				a.Release()
-				if share.left != budget {
-					t.Errorf("%d bytes are left", share.left)
+				if share.left != budget-other || share.held[7] != other {
+					t.Errorf("%d bytes are left, %v held", share.left, share.held)
 				}
 			}
 		})
@@ -96,7 +112,7 @@ func TestBodies_Arriving(t *testing.T) {
 		a := share.Body(7, maxBody)
 		_, _ = a.Read(iotest.DataErrReader(bytes.NewReader(make([]byte, 1000))), maxBody)
 	}
-	if share.left != budget {
+	if share.left != budget-other {
 		t.Errorf("stalled bodies hold %d bytes", budget-share.left)
 	}
 }

@@ -81,7 +81,7 @@ type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Guarded by door.mu. The elements are nil after a good token. gone: the visitor no longer counts.
+	// Guarded by door.mu. After a good token the elements are in no list. gone: the visitor no longer counts.
 	ofDoor, ofAddress *list.Element
 	in                *list.List // the list that contains ofDoor
 	token             int64
@@ -172,12 +172,10 @@ func (d *Listener) leave(v *visitor) {
 	}
 }
 
+// unlist removes a visitor from the strangers, if it is one.
 func (d *Listener) unlist(v *visitor) {
-	if v.ofDoor != nil {
-		v.in.Remove(v.ofDoor)
-		d.by[v.address].strangers.Remove(v.ofAddress)
-		v.ofDoor, v.ofAddress = nil, nil
-	}
+	v.in.Remove(v.ofDoor)
+	d.by[v.address].strangers.Remove(v.ofAddress)
 }
 
 // known records that a visitor has sent a good token, and makes its address a friend.
@@ -298,7 +296,7 @@ func AddressOf(a net.Addr) netip.Addr {
 // host can use all addresses of a /64.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
-	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
+	if network, err := ip.WithZone("").Prefix(64); err == nil && !ip.IsLoopback() { // IPv4 has no /64
 		ip = network.Addr()
 	}
 	return ip.String()

@@ -143,6 +143,99 @@ func TestDoor_Friends(t *testing.T) {
 	}
 }
 
+// TestDoor_Model: whatever callers do, the door closes exactly the connections that a plain list of all connections
+// says: the address's oldest stranger, the oldest stranger, a friend's last.
+func TestDoor_Model(t *testing.T) {
+	type caller struct {
+		in, out          net.Conn
+		address          string
+		token            int64
+		familiar, closed bool
+	}
+	dice := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		p := Places{All: 3 + dice.IntN(6), PerAddress: 1 + dice.IntN(4), PerToken: 1 + dice.IntN(3)}
+		p.Strangers = 1 + dice.IntN(p.All)
+		d, friends := newGuarded(t, p), make(map[string]bool)
+		var list []*caller
+		count := func(fn func(*caller) bool) (n int, oldest *caller) {
+			for _, c := range list {
+				if !c.closed && fn(c) {
+					if n++; c.token == 0 && (oldest == nil || oldest.familiar && !c.familiar) {
+						oldest = c
+					}
+				}
+			}
+			return n, oldest
+		}
+		for range 200 {
+			if dice.IntN(3) > 0 {
+				address, lost := fmt.Sprintf("10.0.0.%d", dice.IntN(6)), false
+				next := &caller{address: address, familiar: friends[address]}
+				makeRoom := func(n, most int, oldest *caller) {
+					if n < most || lost {
+						return
+					}
+					if lost = oldest == nil; !lost {
+						oldest.closed = true
+					}
+				}
+				// within an address, all are friends or none became one later: the first is the oldest
+				n, _ := count(func(c *caller) bool { return c.address == address })
+				i := slices.IndexFunc(list, func(c *caller) bool {
+					return c.address == address && !c.closed && c.token == 0
+				})
+				if i < 0 {
+					makeRoom(n, p.PerAddress, nil)
+				} else {
+					makeRoom(n, p.PerAddress, list[i])
+				}
+				all, oldest := count(func(*caller) bool { return true })
+				strangers, _ := count(func(c *caller) bool { return c.token == 0 })
+				if strangers >= p.Strangers || all >= p.All {
+					makeRoom(1, 1, oldest)
+				}
+				next.out = d.pipes.dial(address)
+				if lost { // Accept takes the next connection, for which there is a place
+					v := &visitor{Conn: from{next.out, &net.TCPAddr{IP: net.ParseIP(address)}}, door: d.Listener,
+						address: netip.MustParseAddr(address)}
+					<-d.pipes.ch
+					if reason := d.Listener.enter(v); reason == "" {
+						t.Fatalf("%s has got a place, %+v", address, p)
+					}
+				} else {
+					var err error
+					if next.in, err = d.Accept(); err != nil {
+						t.Fatal(err)
+					}
+					list = append(list, next)
+				}
+			} else if len(list) > 0 {
+				c, token := list[dice.IntN(len(list))], 1+dice.Int64N(4)
+				if dice.IntN(4) == 0 {
+					_ = c.in.Close()
+					c.closed = true
+				} else if Trust(c.in, token); !c.closed && c.token == 0 {
+					friends[c.address] = true
+					if n, _ := count(func(c *caller) bool { return c.token == token }); n < p.PerToken {
+						c.token = token
+					}
+				}
+			}
+			d.sound()
+			for i, c := range list {
+				if closed(c.out) != c.closed {
+					t.Fatalf("connection %d of %d, from %s, %+v: closed: %v, want %v", i, len(list), c.address, p,
+						closed(c.out), c.closed)
+				}
+			}
+			if len(list) > 30 { // a caller that was closed some time ago may still show its token
+				list = slices.DeleteFunc(list, func(c *caller) bool { return c.closed })
+			}
+		}
+	}
+}
+
 // TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one.
 // Some show a token. A till that was here before always gets in, and stays until its token has come, while 500 others
 // knock; a new till does so too while fewer knock than there are places for strangers.
@@ -246,9 +339,27 @@ func closed(c net.Conn) bool {
 // TestNetworkOf: an IPv6 host changes its address within its /64 at will, and still counts as one caller; an IPv4
 // address is one caller.
 func TestNetworkOf(t *testing.T) {
-	of := func(ip string) string { return NetworkOf(&net.TCPAddr{IP: net.ParseIP(ip)}) }
-	if of("2001:db8::1") != of("2001:db8::ffff:1") || of("2001:db8::1") == of("2001:db8:0:1::1") ||
-		of("10.0.0.1") == of("10.0.0.2") {
-		t.Error(of("2001:db8::1"), of("2001:db8::ffff:1"), of("2001:db8:0:1::1"), of("10.0.0.1"))
+	for _, c := range []struct {
+		address *net.TCPAddr
+		want    string
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8::1")}, "2001:db8::"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8::ffff:1")}, "2001:db8::"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8:0:1::1")}, "2001:db8:0:1::"},
+		{&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"}, "fe80::"},
+		{&net.TCPAddr{IP: net.ParseIP("fe80::2"), Zone: "eth1"}, "fe80::"},
+		{&net.TCPAddr{IP: net.ParseIP("::1")}, "::1"},
+		{&net.TCPAddr{IP: net.ParseIP("10.0.0.1")}, "10.0.0.1"},
+		{&net.TCPAddr{IP: net.ParseIP("::ffff:10.0.0.2")}, "10.0.0.2"},
+	} {
+		if got := NetworkOf(c.address); got != c.want {
+			t.Errorf("%v: %s, want %s", c.address, got, c.want)
+		}
+	}
+	if a := AddressOf(&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"}); a.Zone() != "eth0" {
+		t.Errorf("the connections of two links count together: %v", a)
+	}
+	if a := AddressOf(&net.UnixAddr{Name: "/a"}); a.IsValid() {
+		t.Errorf("a socket has the address %v", a)
 	}
 }
