@@ -346,6 +346,152 @@ func TestDisperse(t *testing.T) {
 	}
 }
 
+// TestSpread: the documents of a sealed event are forwarded until its limit. If MH had the event already, an earlier
+// process may have sent them: they are in doubt.
+func TestSpread(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for _, again := range []bool{false, true} {
+		m := &moves{}
+		o := document{head: &record.Head{Refusals: 3, Known: true, Doubtful: !again, Event: "earlier"}}
+		h := &Event{Again: again, Limit: now.Add(time.Hour)}
+		if err := newContingency(t, m, answers("none"), now).spread(t.Context(), o, "sealed", h); err != nil {
+			t.Fatal(err)
+		}
+		if m.to.To != record.Reported || *m.to.Due != (storage.Due{Queue: record.QueueForward, At: now}) ||
+			m.head.Event != "sealed" || !m.head.Limit.Equal(h.Limit) || m.head.Doubtful != again || m.head.Known ||
+			m.head.Refusals != 0 {
+			t.Errorf("MH had the event %v: %+v %+v", again, m.to, m.head)
+		}
+	}
+}
+
+// TestUndoubted: before an event, MH is asked for the documents that it may have. What MH lacks is listed, what MH
+// lists in an event that the box does not know is forwarded, and a period waits for what is not decided for at most half
+// of the law's time.
+func TestUndoubted(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	const listed, forwarded, taken, waits, later = "listed", "forwarded", "adopted", "waits", "waits, its period does not"
+	for name, c := range map[string]struct {
+		mh    answers
+		head  record.Head
+		until time.Duration // how long ago
+		want  string
+	}{
+		"never sent":                   {"silence", record.Head{}, time.Hour, listed},
+		"MH has it":                    {"seal", record.Head{Doubtful: true}, time.Hour, taken},
+		"MH lacks it":                  {"none", record.Head{Doubtful: true}, time.Hour, listed},
+		"MH lists it":                  {"none", record.Head{Doubtful: true, Known: true, Refusals: 2}, time.Hour, forwarded},
+		"MH has and lists it":          {"seal", record.Head{Doubtful: true, Known: true}, time.Hour, taken},
+		"sent just now":                {"none", record.Head{Doubtful: true, Sent: now}, time.Hour, waits},
+		"sent just now, long deferred": {"none", record.Head{Doubtful: true, Sent: now}, 12 * time.Hour, later},
+		"almost half of the time":      {"none", record.Head{Doubtful: true, Sent: now}, 12*time.Hour - 1, waits},
+	} {
+		m, unripe := &moves{}, make(map[string]bool)
+		c.head.Period, c.head.CreatedAt, c.head.Until, c.head.Document = "p", now.Add(-13*time.Hour), now.Add(-c.until), "01"
+		w := newContingency(t, m, c.mh, now)
+		w.branch.Lost = record.NewLostRecords(nil, w.branch.Logger)
+		o := document{head: &c.head, entry: storage.Entry{State: record.Deferred, Due: &storage.Due{Queue: record.QueueReport,
+			At: now}}}
+		list, err := w.undoubted(t.Context(), []document{o}, unripe)
+		got := "nothing"
+		switch {
+		case len(list) == 1 && m.head == nil:
+			got = listed
+		case m.adopted:
+			got = taken
+		case m.head != nil && m.to.To == record.Reported:
+			if got = forwarded; m.to.Due.Queue != record.QueueForward || m.head.Doubtful || m.head.Known ||
+				m.head.Refusals != 0 || !m.head.Limit.Equal(c.head.Until.Add(72*time.Hour)) {
+				t.Errorf("%s: %+v %+v", name, m.to, m.head)
+			}
+		case m.head != nil && unripe["p"]:
+			got = waits
+		case m.head != nil:
+			got = later
+		}
+		if err != nil || got != c.want || unripe["p"] != (got == waits) {
+			t.Errorf("%s: %s, want %s; unripe %v, %v", name, got, c.want, unripe, err)
+		}
+	}
+}
+
+// TestMakeEvents_PutOff: an event waits for a document of its period that is put off again and again, for at most half of
+// the law's time. It does not wait for a document of a refused event, nor for another period's.
+func TestMakeEvents_PutOff(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		putOff record.Head // of the document that is put off
+		made   bool
+	}{
+		"just deferred":           {record.Head{Period: "p", Until: now.Add(-time.Hour)}, false},
+		"almost half of the time": {record.Head{Period: "p", Until: now.Add(-12*time.Hour + 1)}, false},
+		"half of the time":        {record.Head{Period: "p", Until: now.Add(-12 * time.Hour)}, true},
+		"of a refused event":      {record.Head{Period: "p", Until: now.Add(-time.Hour), Refusals: 1}, true},
+		"of another period":       {record.Head{Period: "other", Until: now.Add(-time.Hour)}, true},
+		"of no period":            {record.Head{Until: now.Add(-time.Hour)}, true},
+		"dated in the future":     {record.Head{Period: "p", Until: now.Add(-time.Hour), CreatedAt: now.Add(time.Second)}, true},
+	} {
+		w := newContingency(t, &moves{}, answers("none"), now)
+		w.branch.Store = newStore(t, now)
+		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+		for i, h := range []record.Head{{Period: "p", Until: now.Add(-time.Hour)}, c.putOff} {
+			head, err := json.Marshal(&h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			due := storage.Due{Queue: record.QueueReport, At: now.Add(time.Duration(i) * time.Hour)}
+			if _, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+				Code: storage.Code{byte(i + 1)}, State: record.Deferred, Head: head, Due: &due}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := w.makeEvents(t.Context())
+		if made := err != nil && strings.Contains(err.Error(), "no rule for contingency events"); made != c.made {
+			t.Errorf("%s: an event is made: %v, want %v: %v", name, made, c.made, err)
+		}
+	}
+}
+
+// TestUnripePeriods: a period may resume shortly after its end; a period of a clock that was ahead ends now; a period
+// that ended long ago leaves the queue.
+func TestUnripePeriods(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		ended        time.Duration // ago
+		open         bool
+		unripe, gone bool
+		now          bool // the period ends now
+	}{
+		{open: true, unripe: true},
+		{ended: reportAfter - 1, unripe: true},
+		{ended: reportAfter},
+		{ended: -reportAfter, unripe: true},
+		{ended: -reportAfter - 1, unripe: true, now: true},
+		{ended: -24 * time.Hour, unripe: true, now: true},
+		{ended: 48 * time.Hour},
+		{ended: 48*time.Hour + 1, gone: true},
+	} {
+		w := newContingency(t, &moves{}, sending{}, now)
+		w.branch.Store = newStore(t, now)
+		p := &Period{Began: now.Add(-60 * time.Hour), code: dte.Code{1}}
+		if !c.open {
+			p.Ended = now.Add(-c.ended)
+		}
+		if _, err := w.appendRecord(t.Context(), "contingencia", p.code, record.PeriodEnded, p,
+			storage.Due{Queue: record.QueuePeriod, At: p.Began}); err != nil {
+			t.Fatal(err)
+		}
+		unripe, err := w.unripePeriods()
+		if err != nil || unripe[p.Code()] != c.unripe || len(unripe) > 1 {
+			t.Errorf("%+v: unripe %v, %v", c, unripe, err)
+		}
+		list, err := w.periods()
+		if err != nil || len(list) == 1 == c.gone || !c.gone && list[0].Ended.Equal(now) != c.now {
+			t.Errorf("%+v: afterwards %+v, %v", c, list, err)
+		}
+	}
+}
+
 // TestLotSizes: the documents of a lot that MH refused are sent in halves of it, down to one, until MH has decided
 // them; other documents keep their lot size.
 func TestLotSizes(t *testing.T) {

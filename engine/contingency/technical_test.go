@@ -85,6 +85,13 @@ func TestNeedingReport(t *testing.T) {
 		}
 		return s
 	}
+	joined := func(notes ...*ReportNote) *stretch { // long, of as many periods
+		s := &stretch{began: at(0), ended: at(80)}
+		for i, note := range notes {
+			s.periods = append(s.periods, &Period{Began: at(20 * i), Ended: at(20*i + 10), Report: note})
+		}
+		return s
+	}
 	const short, long, open = 10, 80, 0
 	for name, c := range map[string]struct {
 		list []*stretch
@@ -95,6 +102,9 @@ func TestNeedingReport(t *testing.T) {
 		"two long ones":                  {[]*stretch{contingency(0, long, nil), contingency(200, long, nil)}, 0},
 		"two long ones, the first noted": {[]*stretch{contingency(0, long, noted), contingency(200, long, nil)}, 1},
 		"two long ones, both noted":      {[]*stretch{contingency(0, long, noted), contingency(200, long, noted)}, 1},
+		"its first period noted":         {[]*stretch{joined(noted, nil, nil), contingency(200, long, nil)}, 1},
+		"its last period noted":          {[]*stretch{joined(nil, nil, noted), contingency(200, long, nil)}, 1},
+		"no period noted":                {[]*stretch{joined(nil, nil, nil), contingency(200, long, nil)}, 0},
 		"long, and another continues":    {[]*stretch{contingency(0, long, nil), contingency(390, open, nil)}, 0},
 		"noted, and another continues":   {[]*stretch{contingency(0, long, noted), contingency(390, open, nil)}, 1},
 		"long, and a short one later":    {[]*stretch{contingency(0, long, nil), contingency(200, short, nil)}, 0},
