@@ -113,11 +113,9 @@ func (n *count) add(queue string, entry storage.Entry) error {
 		record.Earliest(&n.owed.DocumentDeadline, h.Limit)
 		return nil
 	}
-	if h.Event != "" { // the last event with this document was refused
-		if r := n.refusal(h.Event); r != nil {
-			record.Earliest(&n.owed.CorrectionDeadline, r.At.Add(n.law.correction))
-			n.owed.Refused = r.Text()
-		}
+	if r := n.refusal(h.Event); r != nil { // the last event with this document was refused
+		record.Earliest(&n.owed.CorrectionDeadline, r.At.Add(n.law.correction))
+		n.owed.Refused = r.Text()
 	}
 	if h.Period == "" || h.Until.After(n.owed.At) { // deferred outside a period, or dated by a clock that was ahead
 		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // MH counts the open period as the same cause
@@ -144,7 +142,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 	return nil
 }
 
-// refusal returns MH's answer to an event, or nil if the store has lost the event or the answer.
+// refusal returns MH's answer to an event, or nil if there is none, or the store has lost the event or the answer.
 func (n *count) refusal(event string) *authority.Receipt {
 	entry, err := n.contingency.entryOf(event)
 	if err != nil {

@@ -54,6 +54,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 // moves records the moves of documents; methods that it does not override are not called.
 type moves struct {
 	Documents
+	err     error // of every move
 	to      storage.Change
 	head    *record.Head
 	adopted bool
@@ -61,13 +62,13 @@ type moves struct {
 
 func (m *moves) Move(_ context.Context, e storage.Entry, c storage.Change, h *record.Head) (storage.Entry, error) {
 	m.to, m.head = c, h
-	return e, nil
+	return e, m.err
 }
 
 func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ *authority.Response,
 	_ time.Duration) (storage.Entry, error) {
 	m.adopted = true
-	return e, nil
+	return e, m.err
 }
 
 // newContingency is a contingency without a store: it moves documents, and asks an authority.
@@ -385,10 +386,18 @@ func TestUndoubted(t *testing.T) {
 		"sent just now":                {"none", record.Head{Doubtful: true, Sent: now}, time.Hour, waits},
 		"sent just now, long deferred": {"none", record.Head{Doubtful: true, Sent: now}, 12 * time.Hour, later},
 		"almost half of the time":      {"none", record.Head{Doubtful: true, Sent: now}, 12*time.Hour - 1, waits},
+		"deferred alone":               {"none", record.Head{Doubtful: true, Sent: now}, time.Hour, later},
+		"from before a restoration":    {"seal", record.Head{}, time.Hour, taken},
 	} {
 		m, unripe := &moves{}, make(map[string]bool)
-		c.head.Period, c.head.CreatedAt, c.head.Until, c.head.Document = "p", now.Add(-13*time.Hour), now.Add(-c.until), "01"
+		c.head.CreatedAt, c.head.Until, c.head.Document = now.Add(-13*time.Hour), now.Add(-c.until), "01"
+		if name != "deferred alone" {
+			c.head.Period = "p"
+		}
 		w := newContingency(t, m, c.mh, now)
+		if name == "from before a restoration" {
+			w.branch.Sender.Lost = []authority.Span{{To: now.Add(-time.Hour)}}
+		}
 		w.branch.Lost = record.NewLostRecords(nil, w.branch.Logger)
 		o := document{head: &c.head, entry: storage.Entry{State: record.Deferred, Due: &storage.Due{Queue: record.QueueReport,
 			At: now}}}
@@ -397,7 +406,7 @@ func TestUndoubted(t *testing.T) {
 		switch {
 		case len(list) == 1 && m.head == nil:
 			got = listed
-		case m.adopted:
+		case m.adopted && len(list) == 0 && m.head == nil:
 			got = taken
 		case m.head != nil && m.to.To == record.Reported:
 			if got = forwarded; m.to.Due.Queue != record.QueueForward || m.head.Doubtful || m.head.Known ||
@@ -409,7 +418,7 @@ func TestUndoubted(t *testing.T) {
 		case m.head != nil:
 			got = later
 		}
-		if err != nil || got != c.want || unripe["p"] != (got == waits) {
+		if err != nil || got != c.want || len(unripe) != map[bool]int{true: 1}[got == waits] {
 			t.Errorf("%s: %s, want %s; unripe %v, %v", name, got, c.want, unripe, err)
 		}
 	}
@@ -422,7 +431,7 @@ func TestMakeEvents_PutOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		putOff record.Head // of the document that is put off
 		made   bool
-	}{
+	}{ // the other document is of the period p, unless no period is
 		"just deferred":           {record.Head{Period: "p", Until: now.Add(-time.Hour)}, false},
 		"almost half of the time": {record.Head{Period: "p", Until: now.Add(-12*time.Hour + 1)}, false},
 		"half of the time":        {record.Head{Period: "p", Until: now.Add(-12 * time.Hour)}, true},
@@ -434,7 +443,11 @@ func TestMakeEvents_PutOff(t *testing.T) {
 		w := newContingency(t, &moves{}, answers("none"), now)
 		w.branch.Store = newStore(t, now)
 		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
-		for i, h := range []record.Head{{Period: "p", Until: now.Add(-time.Hour)}, c.putOff} {
+		due := record.Head{Period: "p", Until: now.Add(-time.Hour)}
+		if c.putOff.Period == "" {
+			due.Period = ""
+		}
+		for i, h := range []record.Head{due, c.putOff} {
 			head, err := json.Marshal(&h)
 			if err != nil {
 				t.Fatal(err)
@@ -448,6 +461,44 @@ func TestMakeEvents_PutOff(t *testing.T) {
 		_, err := w.makeEvents(t.Context())
 		if made := err != nil && strings.Contains(err.Error(), "no rule for contingency events"); made != c.made {
 			t.Errorf("%s: an event is made: %v, want %v: %v", name, made, c.made, err)
+		}
+	}
+}
+
+// TestMoves_Fail: an error of the store ends the work on a document, whatever MH answers.
+func TestMoves_Fail(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	failed := errors.New("the disk is full")
+	for name, do := range map[string]func(*Contingency, document) error{
+		"spread": func(w *Contingency, o document) error { return w.spread(t.Context(), o, "e", &Event{}) },
+		"disperse": func(w *Contingency, o document) error {
+			return w.disperse(t.Context(), o, "e", &Event{Receipt: &authority.Receipt{}})
+		},
+		"accepted": func(w *Contingency, o document) error {
+			return w.recordAnswer(t.Context(), o, authority.Outcome{Kind: authority.Accepted})
+		},
+		"refused": func(w *Contingency, o document) error {
+			return w.recordAnswer(t.Context(), o, authority.Outcome{Kind: authority.Rejected, Response: &authority.Response{}})
+		},
+		"no answer":  func(w *Contingency, o document) error { return w.recordAnswer(t.Context(), o, authority.Outcome{}) },
+		"forwardOne": func(w *Contingency, o document) error { return w.forwardOne(t.Context(), o) },
+		"lookUp":     func(w *Contingency, o document) error { _, err := w.lookUp(t.Context(), o); return err },
+		"undoubted": func(w *Contingency, o document) error {
+			_, err := w.undoubted(t.Context(), []document{o}, make(map[string]bool))
+			return err
+		},
+	} {
+		for _, mh := range []answers{"seal", "none"} {
+			if name == "lookUp" && mh == "none" {
+				continue // nothing is moved
+			}
+			w := newContingency(t, &moves{err: failed}, mh, now)
+			w.branch.Lost = record.NewLostRecords(nil, w.branch.Logger)
+			o := document{head: &record.Head{Document: "01", Doubtful: true, Known: true, CreatedAt: now.Add(-time.Hour)},
+				entry: storage.Entry{State: record.Reported, Due: &storage.Due{Queue: record.QueueForward, At: now}}}
+			if err := do(w, o); !errors.Is(err, failed) {
+				t.Errorf("%s, MH answers %s: %v", name, mh, err)
+			}
 		}
 	}
 }
@@ -540,8 +591,9 @@ func (a sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
-// TestForwardOne: a document that certainly did not reach MH is as before; a document that may have is in doubt, and MH
-// is probed; a refusal of the only sending is final, even soon after the sending.
+// TestForwardOne: that a document is sent is recorded before. A document that certainly did not reach
+// MH is as before; a document that may have is in doubt, and MH is probed; a refusal of the only sending is final, even
+// soon after the sending.
 func TestForwardOne(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	for sent, c := range map[string]struct {
@@ -557,7 +609,12 @@ func TestForwardOne(t *testing.T) {
 		"refusal": {want: record.Rejected, due: &storage.Due{Queue: record.QueueCorrect, At: now.Add(24 * time.Hour)}},
 	} {
 		m := &moves{}
-		w := newContingency(t, m, sending{sent, "none"}, now)
+		w := newContingency(t, m, watched{sending{sent, "none"}, func(asked []byte) {
+			if h := m.head; m.to.To != record.Reported || m.to.Due.Queue != record.QueueForward || !h.Doubtful ||
+				!h.Sent.Equal(now) || h.Forwarded.IsZero() {
+				t.Errorf("before it is sent: %+v %+v", m.to, h)
+			}
+		}}, now)
 		o := document{head: &record.Head{Document: "01", CreatedAt: now.Add(-time.Hour)},
 			entry: storage.Entry{Code: storage.Code{1}, State: record.Reported,
 				Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}}
@@ -573,61 +630,124 @@ func TestForwardOne(t *testing.T) {
 	}
 }
 
-// TestSendLot_Unreachable: MH certainly has not received a lot: each document is as it was before, and none counts as
-// sent.
-func TestSendLot_Unreachable(t *testing.T) {
-	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
-	w := newContingency(t, &moves{}, refusing{}, now)
-	w.branch.Store, w.branch.Rand = newStore(t, now), rand.Reader
-	var mu sync.Mutex
-	heads := make(map[storage.Code]*record.Head) // as recorded last
-	w.branch.Documents.Move = func(_ context.Context, e storage.Entry, c storage.Change, h *record.Head) (storage.Entry,
-		error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if c.To != record.Reported || c.Due == nil || *c.Due != *e.Due {
-			t.Errorf("%v moves to %+v", e.Code, c)
-		}
-		heads[e.Code] = h
-		return e, nil
-	}
-	var list []document
-	before := map[storage.Code]record.Head{
-		{1}: {Document: "01", CreatedAt: now.Add(-time.Hour)},
-		{2}: {Document: "01", CreatedAt: now.Add(-time.Hour), Sent: now.Add(-time.Hour)}, // in the normal form
-		{3}: {Document: "01", CreatedAt: now.Add(-time.Hour), Form: record.FormCorrection + "1",
-			Corrections: []record.Correction{{At: now}}},
-	}
-	for code, h := range before {
-		list = append(list, document{head: &h, entry: storage.Entry{Code: code, State: record.Reported,
-			Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}})
-	}
-	if err := w.makeLot(t.Context(), list); !errors.Is(err, ErrAway) {
-		t.Fatal(err)
-	}
-	for code, h := range heads {
-		got, err := json.Marshal(h)
-		want, _ := json.Marshal(before[code])
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("what MH never got is taken for sent: %s, it was %s", got, want)
-		}
-	}
-	if len(heads) != 2 {
-		t.Errorf("%d documents were noted as sent", len(heads))
-	}
-	if open, err := w.branch.Store.Due(record.QueueLot, record.Whenever, 9); err != nil || len(open) > 0 {
-		t.Errorf("the lot is still open: %+v %v", open, err)
-	}
+// watched calls a function with each request that carries documents, before the authority gets it.
+type watched struct {
+	http.RoundTripper
+	before func(asked []byte)
 }
 
-// refusing is an authority that logs in, and then refuses connections.
-type refusing struct{}
-
-func (refusing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/auth") {
-		return answers("none").RoundTrip(r)
+func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/recepcionlote") || strings.HasSuffix(r.URL.Path, "/recepciondte") {
+		asked, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(asked))
+		w.before(asked)
 	}
-	return nil, syscall.ECONNREFUSED
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// lotReception is an authority that gives one answer to a lot; "": it refuses connections.
+type lotReception string
+
+func (a lotReception) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.Contains(r.URL.Path, "/recepcionlote") {
+		return answers("none").RoundTrip(r)
+	} else if a == "" {
+		return nil, syscall.ECONNREFUSED
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(a))),
+		Header: http.Header{}, Request: r}, nil
+}
+
+// TestSendLot: the first sending of a form is recorded before its lot is sent. MH certainly has not received a lot: each
+// document is as it was before, and none counts as sent. A refused lot is closed, and its documents go into smaller
+// lots. A received lot, and a lot without an answer, stay open.
+func TestSendLot(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		answer     lotReception
+		err        error
+		open       time.Duration // until the next query; 0: the lot is closed
+		head       lotHead
+		size       int // of the next lot with one of its documents
+		undone     bool
+		suspicious bool
+	}{
+		"not reached": {err: ErrAway, undone: true, size: 100},
+		"received": {answer: `{"estado":"RECIBIDO","codigoLote":"L1"}`, open: lotPoll, size: 100,
+			head: lotHead{Code: "L1", Sent: now, Documents: 3}},
+		"refused": {answer: `{"estado":"RECHAZADO","codigoMsg":"096"}`, size: 2},
+		"noise": {answer: "<html>", open: lotPatience, size: 100, suspicious: true,
+			head: lotHead{Sent: now, Documents: 3, Doubtful: true}},
+	} {
+		var mu sync.Mutex
+		heads := make(map[storage.Code]*record.Head) // as recorded last
+		w := newContingency(t, &moves{}, watched{c.answer, func(asked []byte) {
+			for _, jws := range []string{"one", "two", "three"} {
+				if !bytes.Contains(asked, []byte(jws)) {
+					t.Errorf("%s: the lot lacks %s", name, jws)
+				}
+			}
+			if len(heads) != 2 || heads[storage.Code{2}].Forwarded.IsZero() ||
+				heads[storage.Code{3}].Corrections[0].Forwarded.IsZero() {
+				t.Errorf("%s: before the lot is sent: %+v", name, heads)
+			}
+		}}, now)
+		w.branch.Store, w.branch.Rand = newStore(t, now), rand.Reader
+		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+		w.branch.Documents.Move = func(_ context.Context, e storage.Entry, c storage.Change, h *record.Head) (storage.Entry,
+			error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if c.To != record.Reported || c.Due == nil || *c.Due != *e.Due {
+				t.Errorf("%v moves to %+v", e.Code, c)
+			}
+			heads[e.Code] = h
+			return e, nil
+		}
+		var list []document
+		before := map[storage.Code]record.Head{
+			{1}: {Document: "01", CreatedAt: now.Add(-time.Hour)},
+			{2}: {Document: "01", CreatedAt: now.Add(-time.Hour), Sent: now.Add(-time.Hour)}, // in the normal form
+			{3}: {Document: "01", CreatedAt: now.Add(-time.Hour), Form: record.FormCorrection + "1",
+				Corrections: []record.Correction{{At: now}}},
+		}
+		for code, jws := range map[storage.Code]string{{1}: "one", {2}: "two", {3}: "three"} {
+			h := before[code]
+			list = append(list, document{head: &h, jws: []byte(jws), entry: storage.Entry{Code: code, State: record.Reported,
+				Due: &storage.Due{Queue: record.QueueForward, At: now.Add(-time.Minute)}}})
+		}
+		if err := w.makeLot(t.Context(), list); !errors.Is(err, c.err) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for code, h := range heads {
+			got, err := json.Marshal(h)
+			want, _ := json.Marshal(before[code])
+			if err != nil || bytes.Equal(got, want) != c.undone {
+				t.Errorf("%s: %s, it was %s", name, got, want)
+			}
+		}
+		open, err := w.branch.Store.Due(record.QueueLot, record.Whenever, 9)
+		if err != nil || (len(open) > 0) != (c.open > 0) {
+			t.Fatalf("%s: open lots %+v, %v", name, open, err)
+		}
+		if len(open) > 0 {
+			h, err := decode[lotHead](open[0])
+			if err != nil || *h != c.head || !open[0].Due.At.Equal(now.Add(c.open)) {
+				t.Errorf("%s: the open lot is %+v, due at %v, %v", name, h, open[0].Due.At, err)
+			}
+		}
+		for _, o := range list {
+			if size := w.sizes.sizeFor(o.entry.Code, 100); size != c.size {
+				t.Errorf("%s: the next lot has %d documents, want %d", name, size, c.size)
+			}
+		}
+		if (len(w.suspicion) > 0) != c.suspicious {
+			t.Errorf("%s: suspicion %v", name, len(w.suspicion) > 0)
+		}
+	}
 }
 
 // TestGroups: an event has documents of one period, cause, motive, establishment and number of refusals, in their
@@ -636,13 +756,18 @@ func TestGroups(t *testing.T) {
 	dice := mathrand.New(mathrand.NewPCG(1, 1))
 	const limit = 20
 	var list []document
-	for i := range 400 {
+	for i := range 4000 {
 		pick := func(of ...string) string { return of[dice.IntN(len(of))] }
 		list = append(list, document{entry: storage.Entry{ID: uint64(i)}, head: &record.Head{Period: pick("", "a", "b"),
 			Motive: pick("", "luz"), Cause: int64(1 + dice.IntN(2)), Refusals: dice.IntN(4),
 			ControlNumber: "DTE-01-" + pick("M001", "M002") + "P001-000000000000001"}})
 	}
-	seen := 0
+	type kind struct {
+		period, motive, establishment string
+		cause                         int64
+		refusals                      int
+	}
+	seen, events, documents := 0, make(map[kind]int), make(map[kind]int)
 	for _, g := range groups(list, limit) {
 		var first *record.Head
 		last := -1
@@ -658,8 +783,16 @@ func TestGroups(t *testing.T) {
 			last = int(o.entry.ID)
 			seen++
 		}
+		k := kind{g.period, g.motive, g.establishment, g.cause, first.Refusals}
+		events[k]++
+		documents[k] += len(g.documents)
 		if most := []int{limit, limit, limit / 4, 1}[first.Refusals]; len(g.documents) > most {
 			t.Errorf("%d documents after %d refusals", len(g.documents), first.Refusals)
+		}
+	}
+	for kind, n := range documents {
+		if most := []int{limit, limit, limit / 4, 1}[kind.refusals]; events[kind] != (n+most-1)/most {
+			t.Errorf("%d documents after %d refusals are in %d events", n, kind.refusals, events[kind])
 		}
 	}
 	if seen != len(list) {
@@ -717,13 +850,20 @@ func TestBacklog_First(t *testing.T) {
 	}
 	var list []waiting
 	store := newStore(t, at)
+	lost, err := json.Marshal(&record.Head{Document: "01", CreatedAt: at.Add(time.Hour), Until: at.Add(time.Hour),
+		Event: "00000000-0000-4000-8000-000000000000"}) // the store has lost the event
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = append(list, waiting{record.QueueReport, storage.Entry{State: record.Deferred, Head: lost}})
 	for i := range 6 {
 		issued, period := at.Add(time.Duration(i)*time.Hour), fmt.Sprint("period ", i)
 		event, err := dte.NewCode(rand.Reader) // MH refused it two hours after the issue
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused, err := json.Marshal(&Event{Receipt: &authority.Receipt{At: issued.Add(2 * time.Hour)}})
+		refused, err := json.Marshal(&Event{Receipt: &authority.Receipt{At: issued.Add(2 * time.Hour),
+			Mensaje: "no"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -769,8 +909,9 @@ func TestBacklog_First(t *testing.T) {
 				t.Errorf("event by %v, want %v; document by %v, want %v; oldest of %v, want %v", o.EventDeadline, event,
 					o.DocumentDeadline, documents, o.Oldest, at)
 			}
-			if want := at.Add(2*time.Hour + limits.correction); !n.owed.CorrectionDeadline.Equal(want) {
-				t.Errorf("correction by %v, want %v", n.owed.CorrectionDeadline, want)
+			if want := at.Add(2*time.Hour + limits.correction); !n.owed.CorrectionDeadline.Equal(want) ||
+				!strings.Contains(n.owed.Refused, "no") {
+				t.Errorf("correction by %v, want %v; MH said %q", n.owed.CorrectionDeadline, want, n.owed.Refused)
 			}
 			slices.Reverse(list)
 		}
