@@ -268,6 +268,9 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 		return err
 	}
 	vat := vatOf(summary)
+	if record.TypeOf(h.Document).Closing == bundle.Withholding {
+		vat = 0 // DTE 2.0 repeats here the VAT that the supplier charged
+	}
 	group.vat.Add(vat)
 	if estado != record.EstadoProcessed && estado != record.EstadoContingency {
 		return nil

@@ -3,6 +3,7 @@ package tilltest
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,13 @@ func TestProduction_SameAnswers(t *testing.T) {
 	for i := range before {
 		if before[i] != after[i] {
 			t.Errorf("on 30 November %s\non  1 December %s", before[i], after[i])
+		}
+	}
+	was, is := closing(t, b.Get("cierre?fecha=2026-11-30")), closing(t, b.Get("cierre?fecha=2026-12-01"))
+	for what, same := range map[string]bool{"documents": slices.Equal(was.Groups, is.Groups),
+		"payments": slices.Equal(was.Payments, is.Payments), "net": was.Net == is.Net} {
+		if !same {
+			t.Errorf("the closings differ in %s:\n%+v\n%+v", what, was, is)
 		}
 	}
 	o := b.Post("dte01", []byte(example(t, "dte01")))
