@@ -78,7 +78,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
 		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
-			Refused: record.RefusalText(h.Response)})
+			Refused: record.RefusalText(h.Response), Rule: h.Rule, Version: h.Version})
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false,
 		time.Time{}
 

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 // A document that MH refuses after the fact is corrected within a day, under its own code and number.
@@ -106,6 +108,46 @@ func TestCorrect_TooLate(t *testing.T) {
 			enginetest.Sale("", 101),
 		)
 		enginetest.Refused(t, err, refusal.CodeNotCorrectable, "")
+		b.Audit()
+	})
+}
+
+// TestCorrect_EarlierFormSealed: MH seals the refused form after all, behind the correction. The record shows the sealed
+// form's amount, customer and rule, not those of the correction.
+func TestCorrect_EarlierFormSealed(t *testing.T) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Lateness = true
+		b.Issue(enginetest.Sale("before", 100))
+		b.Cable.Set(enginetest.Refusing)
+		was := b.Issue(enginetest.SaleTo("k", "ana@example.com"))
+		time.Sleep(time.Hour)
+		b.Chaos(simulator.Chaos{LateRequests: 1, LateMS: 2 * 3600_000, Reject: 1})
+		b.Cable.Set(enginetest.Plugged)
+		for b.Document(was.Code).Estado != record.EstadoRejected {
+			time.Sleep(time.Minute)
+		}
+		b.Cable.Set(enginetest.Refusing)
+		corrected := enginetest.SaleTo("", "eva@example.com")
+		corrected.Facts = corrected.Facts.With("cuerpoDocumento", dte.Arr(enginetest.Item(1, "1", "90")))
+		if r, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(was), corrected); err != nil ||
+			r.Total == was.Total {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		time.Sleep(5 * time.Hour)
+		b.Cable.Set(enginetest.Plugged)
+		time.Sleep(time.Hour)
+		entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(was)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := record.DecodeHead(entry)
+		if err != nil || entry.State != record.Accepted || h.Total != was.Total || h.Mail != "ana@example.com" ||
+			h.Rule != was.Rule || h.Version == 0 {
+			t.Errorf("state %d: %+v, %v", entry.State, h, err)
+		}
+		if total := enginetest.Text(t, b.Document(was.Code), "resumen", "totalPagar"); total != "11.3" {
+			t.Errorf("MH has sealed %s", total)
+		}
 		b.Audit()
 	})
 }

@@ -250,9 +250,27 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 			return entry, err
 		}
 	}
+	for _, f := range forms {
+		if f.Name == next.Form && record.CorrectionNumber(f.Name) < len(h.Corrections) {
+			showForm(&next, f.Data)
+		}
+	}
 	e.metrics.adopted.WithLabelValues(proof).Inc()
 	e.contingency.Settled(entry.Code)
 	return e.move(ctx, entry, change, &next)
+}
+
+// showForm gives a head what it shows of an earlier form than the last correction: that one may have had another amount,
+// another customer, or a newer rule.
+func showForm(h *record.Head, form []byte) {
+	if body, err := record.Payload(form); err == nil {
+		if v, err := dte.Parse(body); err == nil {
+			h.Total, h.Receiver, h.Mail = totalOf(v, h.Total), record.ReceiverOf(v), outbox.Recipient(v)
+		}
+	}
+	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // the record of a correction by 1.0 lacks it
+		h.Rule, h.Version = c.Rule, c.Version
+	}
 }
 
 // formOfLostTime finds the form of a document that MH sealed in a time that this store has lost (see storage.Gap). The

@@ -114,8 +114,10 @@ func Payload(jws []byte) ([]byte, error) {
 type Correction struct {
 	At      time.Time `json:"at"`
 	TokenID int64     `json:"token_id"`
-	Digest  string    `json:"digest"`          // of the request, hex
-	Refused string    `json:"refused"`         // MH's text of the refusal
+	Digest  string    `json:"digest"`        // of the request, hex
+	Refused string    `json:"refused"`       // MH's text of the refusal
+	Rule    RuleRef   `json:"rule,omitzero"` // of the refused form, with its Version
+	Version int       `json:"version,omitempty"`
 	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that the correction stored
 	// Forwarded is when the corrected form was first sent, by MH's clock.
 	Forwarded time.Time `json:"forwarded,omitzero"`
