@@ -47,7 +47,7 @@ var readTypes = sync.OnceValue(func() (types []*bundle.Type) {
 		}
 	}
 	if err != nil {
-		panic(fmt.Sprintf("the types of plugins/: %v", err)) // TestTypes reads them
+		panic(fmt.Sprintf("the types of plugins/: %v", err)) // every test of a gateway reads them
 	}
 	return types
 })

@@ -43,8 +43,8 @@ type mark struct {
 // openMark compares the file with the store's numbers, updates the file and starts the mark's writer.
 //
 // The mark may have higher numbers than the store, and keeps them until the store reaches them. A restored store whose
-// mark is lost gets a new mark. Until Settle that mark names the family only: if the store is lost too, the mark bounds
-// no number.
+// mark is lost gets a new mark. Until Settle that mark shows only the store's family: if the store is lost too, the
+// mark bounds no number.
 //
 // Series that the file names and the store lacks get a sequence id in names.
 func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error) {

@@ -345,7 +345,7 @@ func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lo
 	}
 }
 
-// keyDigits is how many bytes of a key, without the table byte, behindWith searches.
+// keyDigits is how many bytes after the table byte behindWith varies.
 const keyDigits = 24
 
 // behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search

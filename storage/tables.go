@@ -49,7 +49,7 @@ const (
 
 	tableRetryFirst   = 100 * time.Millisecond // doubles with each failure
 	tableRetryLongest = time.Minute
-	tablesFailing     = 3           // err returns ErrTables after so many failures in a row: after 0.7 s
+	tablesFailing     = 3           // err returns ErrTables after so many failures in a row: 0.3 s after the first
 	tablesAtStart     = time.Minute // how long Open tries before the process ends
 )
 

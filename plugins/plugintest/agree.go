@@ -21,7 +21,7 @@ import (
 )
 
 // Agree compares a rule with everything that can contradict it, on seeded random documents. The rule gives the same
-// integers native, compiled and interpreted; the filled document passes its schema; the independent Python arithmetic
+// integers natively, compiled and interpreted; the filled document passes its schema; the independent Python arithmetic
 // finds nothing (if the oracle folder lies beside the checkout); totals, VAT, retention and perception equal exact
 // fractions, also at exact halves. With DTE_SOAK=1 it compares 5,000 documents.
 func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {

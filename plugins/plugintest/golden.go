@@ -34,10 +34,10 @@ type Refusal struct {
 	Code string `json:"code"`
 }
 
-// Cases runs every golden case of a bundle compiled and interpreted, byte by byte, and checks each document with the
-// independent arithmetic when the oracle folder lies beside the checkout. A bundle needs two cases that make a document
-// and one case that is refused. With DTE_UPDATE=1, Cases writes the results into the cases instead of failing: read the
-// difference.
+// Cases runs every golden case of a bundle, compiled and interpreted, and compares the results byte by byte. It also
+// checks each document with the independent arithmetic if the oracle folder lies beside the checkout. A bundle needs
+// two cases that make a document and one case that is refused. With DTE_UPDATE=1, Cases writes the results into the
+// cases instead of failing: read the difference.
 func Cases(t *testing.T, name string) {
 	parts, m := Parts(t, name)
 	issue := make(map[string]func(facts dte.Value) ([]byte, []Refusal))

@@ -121,7 +121,7 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	near []object                 // from the list, by branch and epoch
+	near []object                 // listed, by branch and epoch; without an epoch far above the one before
 	tags map[string]string        // of near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
@@ -172,7 +172,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		if o.owner != last.owner {
 			last = object{owner: o.owner}
 		}
-		if o.number-last.number <= maxForeign { // a thief wrote a higher epoch, to slow the centre down
+		if o.number-last.number <= maxForeign { // otherwise a thief wrote it, to slow the centre down
 			last, e.near, e.tags[o.Key] = o, append(e.near, o), o.Tag
 		}
 	}
