@@ -23,13 +23,14 @@ type Order struct {
 	Who, Reason string
 	// Dry runs every step except stepRecord, and changes nothing.
 	Dry bool
-	// FewerCases admits a bundle with fewer golden cases than the bundle that it replaces.
+	// FewerCases admits a bundle with fewer golden cases than the bundle that it replaces, and catalogues with which a
+	// rule refuses one of its own.
 	FewerCases bool
 }
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepCases  = "cases"  // at least as many golden cases as the replaced bundle
+	stepCases  = "cases"  // at least as many golden cases as the replaced bundle; see stillMade
 	stepDates  = "dates"  // the bundle would be in force on some day
 	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
 	stepRecord = "record" // the bundle and the decision, in one commit
@@ -163,12 +164,11 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	}
 	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
 	i.Way, i.Who, i.Reason = wayPushed, o.Who, o.Reason
-	cases := r.Bundle.Different()
 	a.Rule, a.From = i.RuleRef, i.From
 	on := append(s.computable(), i)
 	var book *Book
 	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
-		(o.FewerCases || a.step(stepCases, func() (string, error) { return s.coveredBy(i, cases) })) &&
+		(o.FewerCases || a.step(stepCases, func() (string, error) { return s.coveredBy(ctx, r, i, on) })) &&
 		a.step(stepLayout, func() (detail string, err error) {
 			book, detail, err = s.layout(ctx, r, i, on)
 			return detail, err
@@ -202,8 +202,11 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 }
 
 // coveredBy compares a bundle's number of golden cases with the number of cases of the bundle that it replaces, the
-// bundle in force of its generation.
-func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
+// bundle in force of its generation. Catalogues have no cases: see stillMade.
+func (s *Store) coveredBy(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
+	if i.Kind == "catalogue" {
+		return s.stillMade(ctx, r, i, on)
+	}
 	before := inForce(s.computable(), i, s.today())
 	if before == nil || !before.sameGeneration(i) {
 		return "it replaces no bundle", nil
@@ -212,7 +215,7 @@ func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return bundle.CompareCases(cases, b)
+	return bundle.CompareCases(r.Bundle.Different(), b)
 }
 
 // cancelled returns the bundle of a digest if it was cancelled before it came into force, otherwise nil.

@@ -247,6 +247,39 @@ func TestActivate_ComingDay(t *testing.T) {
 	w.Issued(enginetest.Sale("", 1130), record.EstadoProcessed)
 }
 
+// TestActivate_Catalogues: catalogues with which a rule in force, or the rule of their first day, would refuse a golden
+// case are refused, unless the order says that it is meant. A text may change.
+func TestActivate_Catalogues(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	for _, c := range []struct{ old, text, step string }{
+		{`"59": "Unidad"`, `"598": "Unidad"`, "cases"},
+		{`"D1": "FOVIAL`, `"D1": "` + strings.Repeat("x", 300) + `FOVIAL`, "cases"},
+		{`"D1": "FOVIAL`, `"D1": "Nuevo FOVIAL`, ""},
+	} {
+		for _, from := range []string{"2026-11-01", "2026-12-24"} {
+			data := bundletest.Edition(t, "catalogues", "9.0.0", bundletest.In(from, ""), func(parts map[string][]byte,
+				_ *bundle.Manifest) {
+				before := parts["catalogues.json"]
+				if parts["catalogues.json"] = bytes.ReplaceAll(before, []byte(c.old), []byte(c.text)); bytes.Equal(before,
+					parts["catalogues.json"]) {
+					t.Fatalf("the catalogues have no %s", c.old)
+				}
+			})
+			a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test", Dry: true})
+			if err != nil || a.Refused != c.step || c.step != "" && !strings.Contains(a.Error, "dte01 2.1.0 with these "+
+				"catalogues: cases/") {
+				t.Errorf("%s from %s: %+v, %v", c.text, from, a, err)
+			}
+			if a, err = s.Activate(t.Context(), data, rulestore.Order{Who: "test", Dry: true, FewerCases: true}); err != nil ||
+				a.Refused != "" {
+				t.Errorf("%s from %s, meant: %+v, %v", c.text, from, a, err)
+			}
+		}
+	}
+}
+
 // TestShelf_CancelledDay: a bundle that was cancelled before its day was never in force: once that day has come, its
 // version blocks no lower one. A version that was in force blocks lower ones for ever. What MH has decided about the
 // bundle in force is not forgotten because another was cancelled.

@@ -74,6 +74,53 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
+// stillMade makes the documents of other rules' golden cases with new catalogues (r), and returns an error if a rule
+// refuses one: the catalogues may lack a code, or have a text that a layout refuses. Texts may differ. The rules are those
+// that will be in force with the catalogues.
+func (s *Store) stillMade(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
+	catalogues, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
+	made := 0
+	for _, o := range on {
+		day := max(i.From, o.From, s.today())
+		if err != nil || o.Kind == i.Kind || inForce(on, o, day) != o || inForce(on, i, day) != i {
+			continue
+		}
+		var n int
+		n, err = s.remake(ctx, o, catalogues)
+		made += n
+	}
+	return fmt.Sprintf("%d documents of other rules' golden cases", made), err
+}
+
+// remake makes the documents of a stored bundle's golden cases with other catalogues.
+func (s *Store) remake(ctx context.Context, i *shelved, catalogues *dte.Catalogues) (made int, err error) {
+	b, err := s.openBundle(i)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.rule(ctx, i)
+	if err != nil {
+		return 0, err
+	}
+	fill, err := filling(r, catalogues)
+	for _, name := range b.Cases() {
+		var g goldenCase
+		if err == nil && json.Unmarshal(b.Parts[name], &g) == nil && g.Document != nil {
+			facts, _ := dte.Parse(g.Facts) // the bundle's own admission has read it
+			var faults []dte.Fault
+			if _, faults, err = fill(ctx, facts); err == nil && len(faults) > 0 {
+				err = faults[0]
+			}
+			made++
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s %s with these catalogues: %s: %w; if this is intended, repeat with --fewer-cases",
+				i.Name, i.Version, name, err)
+		}
+	}
+	return made, nil
+}
+
 // LayoutCase writes a case for people to read. Each part of a document, and each item of cuerpoDocumento, is on a line
 // of the text. facts and document are valid JSON. A nil document means that the case has faults instead.
 func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
