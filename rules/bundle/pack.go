@@ -39,7 +39,7 @@ func unpack(data []byte) ([]file, error) {
 		return nil, fmt.Errorf("%w: its first file must be %s: it is unsigned, see dtectl rules build", ErrFormat,
 			signature)
 	}
-	files := make([]file, len(archive.File))
+	files, room := make([]file, len(archive.File)), int64(len(data))
 	for i, f := range archive.File {
 		if i > 1 && f.Name <= archive.File[i-1].Name {
 			return nil, fmt.Errorf("%w: %q follows %q: the parts must be sorted by name, without duplicates",
@@ -50,10 +50,11 @@ func unpack(data []byte) ([]file, error) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
 		files[i] = file{name: f.Name, crc: f.CRC32, size: f.UncompressedSize64}
-		// The declared sizes may be false: read at most the size of the archive.
-		if files[i].raw, err = io.ReadAll(io.LimitReader(r, int64(len(data)))); err != nil {
+		// The declared sizes may be false, and entries may overlap: read at most the size of the archive in all.
+		if files[i].raw, err = io.ReadAll(io.LimitReader(r, room)); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
+		room -= int64(len(files[i].raw))
 	}
 	again, err := assemble(files)
 	if err != nil {

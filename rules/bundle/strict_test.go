@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -251,5 +253,46 @@ func TestManifest_PartNames(t *testing.T) {
 		if err := m.Check(); !errors.Is(err, ErrFormat) {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// TestRead_Overlapping: entries that all lie at one place of the archive take no more memory than the archive.
+func TestRead_Overlapping(t *testing.T) {
+	const entries, size = 200, 1 << 20
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for i := range entries {
+		h := zip.FileHeader{Name: fmt.Sprintf("a%03d", i), Method: zip.Deflate, CompressedSize64: size,
+			UncompressedSize64: size}
+		if i == 0 {
+			h.Name = signature
+		}
+		f, err := w.CreateRaw(&h)
+		if err == nil && i == 0 {
+			_, err = f.Write(make([]byte, size))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	const header = "PK\x01\x02"
+	for at := bytes.Index(data, []byte(header)); at >= 0; {
+		copy(data[at+42:], []byte{0, 0, 0, 0}) // the entry's place in the archive
+		next := bytes.Index(data[at+1:], []byte(header))
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Inspect(data)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrFormat) || took > 20*size {
+		t.Errorf("%v, and it took %d KiB", err, took>>10)
 	}
 }
