@@ -260,8 +260,8 @@ func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 			continue
 		}
 		lines := in.Lines
-		for in.N = len(lines) / len(binding.description.Columns); in.N < abi.MaxLines; in.N++ {
-			in.Lines = append(in.Lines, in.Lines[len(in.Lines)-len(lines):][:len(binding.description.Columns)]...)
+		for columns := len(lines) / in.N; in.N < abi.MaxLines; in.N++ {
+			in.Lines = append(in.Lines, in.Lines[len(in.Lines)-len(lines):][:columns]...)
 		}
 		if err := r.Module.Evaluate(ctx, &in, &out); err != nil {
 			return 0, fmt.Errorf("%s with %d lines: %w", name, in.N, err)
