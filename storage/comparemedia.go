@@ -188,6 +188,12 @@ const (
 	WitnessMark = "high-water mark"
 )
 
+// endless reports whether the medium shows that the mark is old, but not where the numbers end: after a backup or a
+// status of the box, any series may have gone on.
+func (w *Witness) endless() bool {
+	return inBox(*w) && w.Medium != WitnessCopy && w.Medium != WitnessMark
+}
+
 func (w *Witness) String() string {
 	what := "knows more than the store"
 	if w.Diverged {

@@ -209,14 +209,14 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0 || w.Diverged
-			// After a backup or a status, the box may have given more numbers.
-			open[a.Series] = open[a.Series] || w.Medium != WitnessCopy && w.Medium != WitnessMark
+			open[a.Series] = open[a.Series] || w.Outside
 		}
+		o.MarkLost = o.MarkLost || w.endless()
 		heads = append(heads, numbersHead([16]byte{}, last, slack))
 	}
 	var begun []string
 	if possible != nil && (row != nil || slices.ContainsFunc(behind,
-		func(w Witness) bool { return w.Medium == WitnessMark })) {
+		func(w Witness) bool { return w.Medium != WitnessCopy })) {
 		begun = possible(o.Since)
 	}
 	lost := make(map[string]Missing)
@@ -228,7 +228,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		n := Next{Series: name, Here: series[name].Last, Known: known[name], To: known[name] + slack}
 		_, there := series[name]
-		n.Open = open[name] || row != nil && (row.MarkLost || row.Lacks != "") && (there || n.Known > 0)
+		n.Open = open[name] || (o.MarkLost || row != nil && row.Lacks != "") && (there || n.Known > 0)
 		for _, s := range lost[name].Numbers {
 			if s.From <= n.Here {
 				n.lost = append(n.lost, s)

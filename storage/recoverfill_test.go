@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/storage/disktest"
 
@@ -351,33 +352,29 @@ func TestRecover_OldMark(t *testing.T) {
 // TestRebuild_OldMark: an older card is in the slot, with the mark that lies on it, and the store is gone. What another
 // medium has, or names, shows that the mark is old.
 func TestRebuild_OldMark(t *testing.T) {
-	for name, lose := range map[string]func(disk *disktest.Disk) Sources{
-		"a later backup": func(disk *disktest.Disk) Sources {
-			must(t, disk.RemoveAll("box/store"))
-			return Sources{Copy: card, Backups: []string{backupDir}}
-		},
-		"a later card beside": func(disk *disktest.Disk) Sources {
-			must(t, disk.RemoveAll("box/store"))
-			return Sources{Copy: beside}
-		},
-		"the last status": func(disk *disktest.Disk) Sources {
-			must(t, disk.RemoveAll("box/store"))
-			return Sources{Copy: card, Last: map[string]uint64{"a": 97}}
-		},
+	for name, c := range map[string]struct {
+		sold uint64 // since the older card
+		from Sources
+	}{
+		"a later backup":                  {100, Sources{Copy: card, Backups: []string{backupDir}}},
+		"a later card beside":             {100, Sources{Copy: beside}},
+		"the last status":                 {100, Sources{Copy: card, Last: map[string]uint64{"a": 97}}},
+		"a little later":                  {10, Sources{Copy: card, Backups: []string{backupDir}}},
+		"a little later, the last status": {10, Sources{Copy: card, Last: map[string]uint64{"a": 9}}},
 	} {
 		disk := carded(t)
 		older := disk.Copy()
 		s := live(t, disk)
-		for n := uint64(100); n < 200; n++ {
-			put(t, s, "a", n)
+		for n := range c.sold {
+			put(t, s, "a", 100+n)
 		}
 		backup(t, s, backupDir)
 		put(t, s, "a", 200)
 		sound(t, s)
-		must(t, errors.Join(makeParents(disk, beside), disk.Rename(card, beside)))
+		must(t, errors.Join(makeParents(disk, beside), disk.Rename(card, beside), disk.RemoveAll("box/store")))
 		takeCard(t, older, disk)
 		writeFile(t, disk, markPath, readFile(t, older, markPath))
-		made, err := Assemble(ctx, lose(disk), options(disk), nil)
+		made, err := Assemble(ctx, c.from, options(disk), nil)
 		must(t, err)
 		if !made.Owed.MarkLost || !made.Owed.asks("a") {
 			t.Errorf("%s: it asks %+v", name, made.Owed)
@@ -406,19 +403,71 @@ func TestRecover_OldBox(t *testing.T) {
 		}
 		backup(t, s, backupDir)
 		sound(t, s)
-		must(t, errors.Join(disk.RemoveAll("box/store"), makeParents(disk, beside), disk.Rename(card, beside)))
-		takeCard(t, older, disk)
-		for _, f := range older.Files() {
-			if strings.HasPrefix(f, "box/store/") || f == markPath {
-				must(t, makeParents(disk, f))
-				writeFile(t, disk, f, readFile(t, older, f))
-			}
-		}
+		putBox(t, older, disk)
 		made, err := Assemble(ctx, from, options(disk), nil)
 		must(t, err)
 		if made.Whole || !made.Owed.asks("a") {
 			t.Errorf("%s: whole: %v; it asks %+v", name, made.Whole, made.Owed)
 		}
+	}
+}
+
+// putBox puts an older box in the place of a dead one, with its store, its mark and its card.
+func putBox(t *testing.T, older, disk *disktest.Disk) {
+	t.Helper()
+	must(t, errors.Join(disk.RemoveAll("box/store"), disk.RemoveAll(beside), makeParents(disk, beside),
+		disk.Rename(card, beside)))
+	takeCard(t, older, disk)
+	for _, f := range older.Files() {
+		if strings.HasPrefix(f, "box/store/") || f == markPath {
+			must(t, makeParents(disk, f))
+			writeFile(t, disk, f, readFile(t, older, f))
+		}
+	}
+}
+
+// TestRecover_OldBoxSold: an older box was put back and sold on in one series. A later backup, or what the dead box
+// shipped, shows that its mark is old: in any series the dead box may have gone on after them, also in one that they lack.
+func TestRecover_OldBoxSold(t *testing.T) {
+	for name, from := range map[string]Sources{
+		"a later backup":            {Backups: []string{backupDir}},
+		"the last status":           {Last: map[string]uint64{"a": 9}},
+		"what the dead box shipped": {Copy: beside, Last: map[string]uint64{"a": 1}},
+		"shipped, without a status": {Copy: beside, Lacks: "no status"},
+	} {
+		disk := carded(t)
+		older := disk.Copy()
+		s := live(t, disk)
+		for n := uint64(100); n < 105; n++ {
+			put(t, s, "a", n)
+		}
+		backup(t, s, backupDir)
+		sound(t, s)
+		putBox(t, older, disk)
+		s = openStore(t, disk)
+		put(t, s, "a", 300)
+		sound(t, s)
+		from.Possible = func(time.Time) []string { return []string{"a", "b", "z"} }
+		asked := func(o *Owed) {
+			t.Helper()
+			if o == nil || !o.asks("a") || !o.asks("b") || !o.asks(Others) {
+				t.Errorf("%s: it asks %+v", name, o)
+			}
+		}
+		made, err := Assemble(ctx, from, options(disk), nil)
+		if asked(made.Owed); !errors.Is(err, ErrDiverged) {
+			t.Error(name, err)
+		}
+		s = openStore(t, disk)
+		o, err := s.Owed(from.Possible)
+		must(t, errors.Join(err, s.Close()))
+		asked(o)
+		// Before a person names them, the store rots.
+		big := largestTable(t, disk)
+		harm(t, disk, big, size(t, disk, big)/3)
+		made, err = Assemble(ctx, Sources{Copy: card, Possible: from.Possible}, options(disk), nil)
+		must(t, err)
+		asked(made.Owed)
 	}
 }
 

@@ -357,6 +357,9 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 	}
 	name := "second copy " + r.from.Copy
 	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
+	if w != nil && (r.from.Last != nil || r.from.Lacks != "") {
+		w.Medium = "the shipped copy"
+	}
 	switch {
 	case errors.Is(err, errForeign):
 		r.unreadable(name)(err.Error())
@@ -515,17 +518,16 @@ func (a *assembly) finish() error {
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
 		}
-		proven := maps.Clone(a.named)
-		for name, row := range series {
-			proven[name] = max(row.Last, a.told.Series[row.Sequence].Last, a.named[name])
+		for name, last := range a.named { // the right mark has what was backed up, or told to the centre
+			a.row.MarkLost = a.row.MarkLost || last > a.marked.Series[name].Last+1
 		}
 		live := a.own.whole && a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
-		for name, last := range proven {
+		for name, row := range series {
 			bound := a.marked.Series[name].Last + maxWaiting // above this number, the mark is from an older card
 			if a.own.whole {                                 // or store and mark are from an older box
 				bound = max(a.marked.Series[name].Last, a.source(ownMedium).Last[name]) + 1
 			}
-			a.row.MarkLost = a.row.MarkLost || last > bound && !live
+			a.row.MarkLost = a.row.MarkLost || max(row.Last, a.told.Series[row.Sequence].Last) > bound && !live
 		}
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)
@@ -534,6 +536,7 @@ func (a *assembly) finish() error {
 	}
 	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
 		known = a.lacks(known, w.Series, series) // these must be settled, even if no medium has them any more
+		a.row.MarkLost = a.row.MarkLost || w.endless()
 	}
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })

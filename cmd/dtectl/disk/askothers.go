@@ -95,7 +95,11 @@ func possibleSeries(cfg *config.Config) storage.Possible {
 		if since.IsZero() {
 			since = now
 		}
-		for year := dte.Year(since); year <= dte.Year(now); year++ {
+		last := dte.Year(now)
+		if since.Sub(now) > 24*time.Hour { // the box's clock is behind, and does not show the year
+			last = dte.Year(since) + 1
+		}
+		for year := dte.Year(since); year <= last; year++ {
 			for _, p := range cfg.Points {
 				for _, document := range cfg.Types.Issue {
 					list = append(list, fmt.Sprintf("%s/%s/%s/%s/%d", cfg.Ambiente, document, p.Establishment,

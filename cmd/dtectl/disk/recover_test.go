@@ -429,6 +429,22 @@ func TestRecover_Foreign(t *testing.T) {
 	}
 }
 
+// The new box's clock is years behind: the series that may have begun since the backup are asked for all the same.
+func TestRecover_ClockBehind(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	year := time.Now().Year() + 2
+	s, err := storage.Open(storage.Options{Dir: b.Config.Data, MarkPath: b.Config.Mark,
+		Now: func() time.Time { return time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC) }})
+	b.Must(err)
+	b.Fill(s, fmt.Sprint(year, "-12-01"), 3)
+	b.Must(s.Close())
+	output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(context.Background(), b.Options) })
+	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), `--accept-loss "others: 1-N"`)
+	says(b, recovered(b, 0, "M001P001 01: 4-9", "others: 1-5"), fmt.Sprintf("00/03/M001/P002/%d  6", year),
+		fmt.Sprintf("00/01/M001/P001/%d  6", year+1))
+}
+
 // The box burns, the card does not.
 func TestRecover_Card(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
