@@ -67,9 +67,9 @@ func TestRelate_Plan(t *testing.T) {
 			{true, true}: Diverged}[[2]bool{mine > 0, theirs > 0}]
 		switch rng.IntN(5) {
 		case 0:
-			a.Numbers, want = true, -1
+			a.Numbers, a.Slack, want = true, rng.Uint64N(3), -1
 		case 1:
-			b.Numbers, b.Slack, want = true, 1, -1
+			b.Numbers, b.Slack, want = true, rng.Uint64N(3), -1
 		case 2:
 			binary.BigEndian.PutUint64(a.Store[:], 1)
 			binary.BigEndian.PutUint64(b.Store[:], 2)

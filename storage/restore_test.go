@@ -238,6 +238,46 @@ func TestRestore_MarkLost(t *testing.T) {
 	sound(t, s)
 }
 
+// TestRestore_MarkBounds: until Settle, the mark of a restored store bounds numbers only if both of its slots were whole:
+// a lost or damaged one may have had higher numbers.
+func TestRestore_MarkBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		slot   int // of the damaged byte; -1: the mark is lost, 2: it is whole
+		bounds bool
+	}{"whole": {2, true}, "lost": {-1, false}, "first slot": {0, false}, "second slot": {1, false}} {
+		s, fs := newStore(t)
+		put(t, s, "a", 1)
+		backup(t, s, backupDir)
+		for i := range uint64(4) {
+			put(t, s, "a", 2+i)
+		}
+		lose(t, s, fs)
+		if content := readFile(t, fs, markPath); c.slot >= 0 && c.slot < 2 {
+			content[c.slot*firstSlot+9] ^= 1
+			writeFile(t, fs, markPath, content)
+		} else if c.slot < 0 {
+			if err := fs.Remove(markPath); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = restored(t, fs, backupDir)
+		said, err := readMark(fs, markPath, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bounds := [8]byte(said.Store[8:]) != [8]byte{}; bounds != c.bounds {
+			t.Errorf("%s: the mark says store %x, it bounds numbers: %v", name, said.Store, bounds)
+		}
+		if err := settle(s, 1000, "by hand"); err != nil {
+			t.Fatal(err)
+		}
+		if said, err = readMark(fs, markPath, false); err != nil || [8]byte(said.Store[8:]) == [8]byte{} {
+			t.Errorf("%s: once settled the mark says store %x, %v", name, said.Store, err)
+		}
+		sound(t, s)
+	}
+}
+
 func TestRestore_Refused(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)

@@ -296,7 +296,7 @@ func AddressOf(a net.Addr) netip.Addr {
 // host can use all addresses of a /64.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
-	if network, err := ip.WithZone("").Prefix(64); err == nil && !ip.IsLoopback() { // IPv4 has no /64
+	if network, err := ip.Prefix(64); err == nil && !ip.IsLoopback() { // IPv4 has no /64
 		ip = network.Addr()
 	}
 	return ip.String()
