@@ -32,6 +32,15 @@ func (l *lotSizes) sizeFor(code storage.Code, most int) int {
 	return most
 }
 
+// next returns how many documents of a list, at least one, fit into a lot that is too large for none of them.
+func (l *lotSizes) next(list []document, most int) int {
+	n := min(most, len(list))
+	for i := range n {
+		n = min(n, max(i, 1, l.sizeFor(list[i].entry.Code, n)))
+	}
+	return n
+}
+
 func (l *lotSizes) shrink(codes []storage.Code) {
 	for _, c := range codes {
 		l.Store(c, max(1, (len(codes)+1)/2))
@@ -63,11 +72,7 @@ func (c *Contingency) forwardDocuments(ctx context.Context) (progress bool, err 
 		return false, err
 	}
 	for len(list) > 0 && room > 0 {
-		n := min(c.sizes.sizeFor(list[0].entry.Code, most), len(list))
-		for i := range n {
-			n = min(n, max(i, c.sizes.sizeFor(list[i].entry.Code, n)))
-		}
-		n = max(n, 1)
+		n := c.sizes.next(list, most)
 		whole, err := c.withForms(ctx, list[:n])
 		switch {
 		case err != nil:

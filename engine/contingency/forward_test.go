@@ -569,6 +569,34 @@ func TestLotSizes(t *testing.T) {
 	}
 }
 
+// TestLotSizes_Next: a lot is too large for none of its documents, and could not be larger.
+func TestLotSizes_Next(t *testing.T) {
+	dice := mathrand.New(mathrand.NewPCG(2, 2))
+	for range 2000 {
+		var l lotSizes
+		list, sizes, most := make([]document, 1+dice.IntN(12)), make([]int, 12), 1+dice.IntN(10)
+		for i := range list {
+			list[i].entry.Code = storage.Code{byte(i + 1)}
+			if sizes[i] = most; dice.IntN(3) == 0 {
+				sizes[i] = 1 + dice.IntN(12)
+				l.Store(list[i].entry.Code, sizes[i])
+			}
+		}
+		fits := func(n int) bool {
+			return n <= min(most, len(list)) && (n == 0 || slices.Min(sizes[:n]) >= n)
+		}
+		want := 1
+		for n := range most + 1 {
+			if fits(n) {
+				want = max(want, n)
+			}
+		}
+		if n := l.next(list, most); n != want {
+			t.Fatalf("%d of %d documents of sizes %v, at most %d: want %d", n, len(list), sizes[:len(list)], most, want)
+		}
+	}
+}
+
 // sending is an authority that also answers a sent document: "refusal", "noise" (which may be anybody's) or "cable" (it
 // is cut).
 type sending struct {

@@ -40,12 +40,15 @@ func TestView_Signs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sign := range []string{"", "-"} {
-		n := sign + "1234.5"
+	for i, sign := range []string{"", "-", "", "-"} {
+		n, list, end := sign+"1234.5", "", ""
+		if i > 1 { // the export invoice's schema has a list of one summary
+			list, end = "[", "]"
+		}
 		v, err := p.view(Document{JSON: []byte(`{"identificacion":{"codigoGeneracion":"A","fecEmi":"2026-12-01","tipoDte":"01"},
 			"cuerpoDocumento":[{"descripcion":"Café","cantidad":` + n + `,"precioUni":` + n + `,"ventaGravada":` + n + `,"noGravado":` + n + `}],
-			"resumen":{"subTotal":` + n + `,"totalNoGravado":` + n + `,"otroMonto":` + n + `,"porcentajeDescuento":` + n + `,"totalPagar":` + n + `,
-			"tributos":[{"codigo":"59","descripcion":"Turismo","valor":` + n + `}],"pagos":[{"codigo":"01","montoPago":` + n + `}]}}`)})
+			"resumen":` + list + `{"subTotal":` + n + `,"totalNoGravado":` + n + `,"otroMonto":` + n + `,"porcentajeDescuento":` + n + `,"totalPagar":` + n + `,
+			"tributos":[{"codigo":"59","descripcion":"Turismo","valor":` + n + `}],"pagos":[{"codigo":"01","montoPago":` + n + `}]}` + end + `}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
