@@ -251,6 +251,18 @@ func TestCarry_Silent(t *testing.T) {
 		if s.sell(); s.shipped() != s.sold {
 			t.Errorf("%d of %d are in the store", s.shipped(), s.sold)
 		}
+		// A store that fails at once costs no sale anything.
+		s.faults(func(fleettest.Request) fleettest.Fault { return fleettest.Failed })
+		for range 3 {
+			if took := s.sell(); took != 0 {
+				t.Errorf("a sale beside a store that fails takes %v", took)
+			}
+		}
+		s.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+		time.Sleep(2 * ship.DefaultEvery)
+		if s.shipped() != s.sold {
+			t.Errorf("%d of %d are in the store", s.shipped(), s.sold)
+		}
 	})
 }
 
