@@ -121,6 +121,9 @@ func TestFollows(t *testing.T) {
 	copied := *second
 	other := &copied
 	other.Mends = []Verified{{Version: 1, Digest: Digest([]byte("another"))}}
+	later, self := *second, *second
+	gap, itself := &later, &self
+	gap.Version, itself.Mends = 3, []Verified{{Version: 2, Digest: Digest([]byte("another"))}}
 	for name, c := range map[string]struct {
 		d    *Desired
 		last Verified
@@ -134,11 +137,106 @@ func TestFollows(t *testing.T) {
 		"behind another past": {second, Verified{1, Digest([]byte("another"))}, ErrOther, false},
 		"which it mends":      {other, Verified{1, Digest([]byte("another"))}, ErrOther, true},
 		"mends none of later": {other, Verified{2, Digest([]byte("another"))}, ErrOther, false},
+		"of the same past":    {gap, Verified{1, Digest([]byte("first"))}, ErrOther, false},
+		"mends itself":        {itself, Verified{2, Digest([]byte("another"))}, ErrOther, false},
 	} {
 		if err := c.d.Follows(c.last); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||
 			c.d.Mended(c.last) != c.mend {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestChecks: what contradicts itself is neither signed nor, if somebody has signed it, read.
+func TestChecks(t *testing.T) {
+	director, key := signer(1)
+	digest := Digest([]byte("x"))
+	second := func(alter func(*Desired)) *Desired {
+		d := desired()
+		d.Version, d.Previous = 2, digest
+		alter(d)
+		return d
+	}
+	rule := func(version, from string, alter func(*Rule)) Rule {
+		r := desired().Live.Rules[0]
+		r.Version, r.From = version, from
+		alter(&r)
+		return r
+	}
+	same := func(*Rule) {}
+	beside := func(others ...Rule) *Desired {
+		return second(func(d *Desired) { d.Live.Rules = append(d.Live.Rules, others...) })
+	}
+	coming := func(others ...Rule) *Desired {
+		return second(func(d *Desired) { d.Rollout.State.Rules = others })
+	}
+	for name, c := range map[string]struct {
+		object Signed
+		fine   bool
+	}{
+		"the second version":         {second(func(*Desired) {}), true},
+		"one without a roll-out":     {second(func(d *Desired) { d.Rollout = nil }), true},
+		"without a past":             {second(func(d *Desired) { d.Previous = "" }), false},
+		"the first, with a past":     {second(func(d *Desired) { d.Version = 1 }), false},
+		"mends the first":            {second(func(d *Desired) { d.Mends = []Verified{{1, digest}} }), true},
+		"mends itself":               {second(func(d *Desired) { d.Mends = []Verified{{1, digest}, {2, digest}} }), false},
+		"ends as it begins":          {second(func(d *Desired) { d.Expires = d.Issued }), false},
+		"begins in 1999":             {second(func(d *Desired) { d.Issued = d.Issued.AddDate(-27, 0, 0) }), false},
+		"ends in 2201":               {second(func(d *Desired) { d.Expires = d.Expires.AddDate(175, 0, 0) }), false},
+		"a later law":                {beside(rule("3.0.0", "2027-01-01", same)), true},
+		"an earlier law":             {beside(rule("1.0.0", "2026-11-01", same)), true},
+		"one day, two versions":      {beside(rule("3.0.0", "2026-12-01", same)), false},
+		"a higher one begins before": {beside(rule("3.0.0", "2026-11-01", same)), false},
+		"of another generation":      {beside(rule("3.0.0", "2026-11-01", func(r *Rule) { r.Schema = 3 })), true},
+		"of another document":        {beside(rule("3.0.0", "2026-11-01", func(r *Rule) { r.Document = "03" })), true},
+		"of another kind":            {beside(rule("3.0.0", "2026-11-01", func(r *Rule) { r.Bundle = "event" })), true},
+		"in a roll-out, a higher one begins before": {coming(rule("2.0.1", "2026-12-01", same),
+			rule("3.0.0", "2026-11-01", same)), false},
+		"in a roll-out, a later law": {coming(rule("2.0.1", "2026-12-01", same), rule("3.0.0", "2027-01-01", same)), true},
+		"an enrolment":               {&Enrolment{Branch: "centro", Epoch: 3, Key: EncodeKey(key.Public), At: at, By: "ana"}, true},
+		"an enrolment again": {&Enrolment{Branch: "centro", Epoch: 3, Key: EncodeKey(key.Public), At: at, By: "ana",
+			Highest: 3}, true},
+		"above the highest": {&Enrolment{Branch: "centro", Epoch: 3, Key: EncodeKey(key.Public), At: at, By: "ana",
+			Highest: 2}, false},
+		"a short key": {&Enrolment{Branch: "centro", Epoch: 3, Key: EncodeKey(key.Public[:31]), At: at, By: "ana"}, false},
+		"a key in other letters": {&Enrolment{Branch: "centro", Epoch: 3, Key: "?" + EncodeKey(key.Public)[1:], At: at,
+			By: "ana"}, false},
+	} {
+		if _, err := super.Seal(c.object, director); (err == nil) != c.fine {
+			t.Errorf("%s is signed: %v", name, err)
+		}
+		head, address := c.object.at()
+		*head = Head{Kind: address.kind, Chain: super.Name, Ambiente: super.Ambiente}
+		payload, err := json.Marshal(c.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		into := reflect.New(reflect.TypeOf(c.object).Elem()).Interface().(Signed)
+		if err := super.parse(payload, address, into); (err == nil) != c.fine {
+			t.Errorf("%s is read: %v", name, err)
+		}
+	}
+	piece, err := super.SealPiece(Piece{Branch: "centro", Epoch: 1, First: 1, Number: 2, File: "0000000001.copy"},
+		[]byte("body"), director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first, want := range map[int64]error{1: nil, 0: ErrOther, 2: ErrOther} {
+		if _, _, err := super.OpenPiece(piece, "centro", 1, first, 2, Key{ID: director.ID, Public: key.Public}); !errors.Is(err,
+			want) || err != nil && want == nil {
+			t.Errorf("the part from 1 to 2 is opened from %d: %v", first, err)
+		}
+	}
+	piece[len(piece)-1] ^= 1
+	if _, _, err := super.OpenPiece(piece, "centro", 1, 1, 2, key); !errors.Is(err, ErrOther) {
+		t.Errorf("an altered part: %v", err)
+	}
+	data, err := super.Seal(second(func(*Desired) {}), director)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := super.OpenDesired(data, []Key{key}, "norte", 2); err != nil || got.SignedBy != key.ID {
+		t.Errorf("signed by %q, %v", got.SignedBy, err)
 	}
 }
 
