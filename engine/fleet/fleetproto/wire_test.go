@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/rules/signed"
 )
 
 var at = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
@@ -237,6 +239,80 @@ func TestChecks(t *testing.T) {
 	}
 	if got, err := super.OpenDesired(data, []Key{key}, "norte", 2); err != nil || got.SignedBy != key.ID {
 		t.Errorf("signed by %q, %v", got.SignedBy, err)
+	}
+}
+
+// TestSeal: a long reason does not keep a box from reporting; any other object with one is not signed. What somebody else
+// signed, or two have signed, does not open, and nothing of it is returned.
+func TestSeal(t *testing.T) {
+	director, key := signer(1)
+	thief, _ := signer(2)
+	long := strings.Repeat("x", maxText+1)
+	for name, c := range map[string]struct {
+		object func(reason string) Signed
+		cut    bool
+		open   func(data []byte) (any, bool, error) // whether something was returned
+	}{
+		"status": {func(reason string) Signed {
+			return &Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at,
+				Desired: Reached{Trouble: reason}}
+		}, true, func(data []byte) (any, bool, error) {
+			s, err := super.OpenStatus(data, "centro", 1, key)
+			return s, s != nil, err
+		}},
+		"act": {func(reason string) Signed {
+			return &Act{Branch: "centro", Number: 1, At: at, What: ActRefused, Reason: reason}
+		}, true, func(data []byte) (any, bool, error) {
+			a, err := super.OpenAct(data, "centro", 1, key)
+			return a, a != nil, err
+		}},
+		"enrolment": {func(reason string) Signed {
+			return &Enrolment{Branch: "centro", Epoch: 1, Key: EncodeKey(key.Public), At: at, By: "ana" + reason}
+		}, false, func(data []byte) (any, bool, error) {
+			e, err := super.OpenEnrolment(data, []Key{key}, "centro", 1)
+			return e, e != nil, err
+		}},
+	} {
+		if data, err := super.Seal(c.object(long), director); (err == nil) != c.cut {
+			t.Errorf("%s with a long reason: %v", name, err)
+		} else if _, _, bad := c.open(data); err == nil && bad != nil {
+			t.Errorf("%s with a long reason, opened: %v", name, bad)
+		}
+		data, err := super.Seal(c.object(""), director)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, some, err := c.open(data); err != nil || !some {
+			t.Errorf("%s: %v", name, err)
+		}
+		forged, err := super.Seal(c.object(""), thief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e signed.Envelope
+		if err := json.Unmarshal(data, &e); err != nil {
+			t.Fatal(err)
+		}
+		one := signed.Signature{Protected: e.Protected, Signature: e.Signature}
+		twice, err := json.Marshal(signed.Envelope{Payload: e.Payload, Signatures: []signed.Signature{one, one}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, wrong := range map[string][]byte{"forged": forged, "signed twice": twice} {
+			if got, some, err := c.open(wrong); some || !errors.Is(err, ErrSignature) {
+				t.Errorf("%s, %s: %+v, %v", name, what, got, err)
+			}
+		}
+	}
+	if d, err := super.ReadDesired([]byte("x"), "norte", 1); d != nil || !errors.Is(err, ErrFormat) {
+		t.Errorf("what is no version is read: %v, %v", d, err)
+	}
+	data, err := super.Seal(desired(), thief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := super.ReadDesired(data, "sur", 1); d != nil || !errors.Is(err, ErrOther) {
+		t.Errorf("another group's version is read: %v, %v", d, err)
 	}
 }
 
