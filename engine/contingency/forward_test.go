@@ -778,6 +778,99 @@ func TestSendLot(t *testing.T) {
 	}
 }
 
+// TestPollLot: the results of a lot decide its documents, but not a document that was corrected since: they are about its
+// earlier form. A document without a result is queried. Until MH is done the lot stays open, at most lotPatience.
+func TestPollLot(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	const earlier = record.FormCorrection + "1"
+	heads := []record.Head{{}, {Form: earlier, Corrections: []record.Correction{{At: now}}},
+		{Form: earlier, Corrections: []record.Correction{{At: now, Forwarded: now}}}, {}}
+	for name, c := range map[string]struct {
+		sent   time.Duration // ago
+		status int
+		query  answers
+		want   [4]string // what becomes of each document
+		open   bool
+	}{
+		"refused": {time.Minute, http.StatusOK, "none", [4]string{"refused", "", "refused", ""}, false},
+		"sealed":  {time.Minute, http.StatusOK, "seal", [4]string{"adopted", "", "adopted", "adopted"}, false},
+		"working": {lotPatience, http.StatusNoContent, "none", [4]string{}, true},
+		"stuck":   {lotPatience + 1, http.StatusNoContent, "none", [4]string{}, false},
+		"silent":  {lotPatience + 1, http.StatusNoContent, "seal", [4]string{"adopted", "", "adopted", "adopted"}, false},
+	} {
+		var codes []string
+		w := newContingency(t, &moves{}, tripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.Contains(r.URL.Path, "/consultadtelote") {
+				return c.query.RoundTrip(r)
+			}
+			var list []string
+			for _, code := range codes[:3] { // the last has no result
+				list = append(list, fmt.Sprintf(`{"estado":"RECHAZADO","codigoGeneracion":%q,"codigoMsg":"096"}`, code))
+			}
+			text := `{"procesados":[],"rechazados":[` + strings.Join(list, ",") + `]}`
+			return &http.Response{StatusCode: c.status, Body: io.NopCloser(strings.NewReader(text)),
+				Header: http.Header{}, Request: r}, nil
+		}), now)
+		w.branch.Store = newStore(t, now)
+		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+		var list []document
+		for _, h := range heads {
+			code, err := dte.NewCode(rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Document, h.CreatedAt = "01", now.Add(-time.Hour)
+			head, err := json.Marshal(&h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			due := storage.Due{Queue: record.QueueForward, At: now}
+			if _, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+				Code: storage.Code(code), State: record.Reported, Head: head, Due: &due}); err != nil {
+				t.Fatal(err)
+			}
+			codes = append(codes, code.String())
+			list = append(list, document{entry: storage.Entry{Code: storage.Code(code)}})
+		}
+		var mu sync.Mutex
+		got := make(map[string]string)
+		note := func(e storage.Entry, what string) (storage.Entry, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[dte.Code(e.Code).String()] += what
+			return e, nil
+		}
+		w.branch.Documents.Move = func(_ context.Context, e storage.Entry, c storage.Change, _ *record.Head) (storage.Entry,
+			error) {
+			return note(e, map[storage.State]string{record.Rejected: "refused"}[c.To])
+		}
+		w.branch.Documents.AdoptHeld = func(_ context.Context, e storage.Entry, _ *record.Head, _ *authority.Response,
+			_ time.Duration) (storage.Entry, error) {
+			return note(e, "adopted")
+		}
+		lot, err := w.appendRecord(t.Context(), "lote", dte.Code{9}, record.LotOpen, &lotHead{Code: "L1",
+			Sent: now.Add(-c.sent), Documents: len(list)}, storage.Due{Queue: record.QueueLot, At: now}, codesPart(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := w.pollLot(t.Context(), lot); err != nil || done == c.open {
+			t.Errorf("%s: done %v, %v", name, done, err)
+		}
+		for i, want := range c.want {
+			if got[codes[i]] != want {
+				t.Errorf("%s: document %d is %q, want %q", name, i, got[codes[i]], want)
+			}
+		}
+		if open, err := w.branch.Store.Due(record.QueueLot, record.Whenever, 9); err != nil || len(open) > 0 != c.open {
+			t.Errorf("%s: open lots %+v, %v", name, open, err)
+		}
+	}
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (fn tripper) RoundTrip(r *http.Request) (*http.Response, error) { return fn(r) }
+
 // TestGroups: an event has documents of one period, cause, motive, establishment and number of refusals, in their
 // order, each document once, and no more than its limit; after refusals a quarter of the limit, down to one.
 func TestGroups(t *testing.T) {
