@@ -250,6 +250,11 @@ func TestQueue_Model(t *testing.T) {
 		leave, err := q.Enter(t.Context(), who)
 		if len(q.by) < known {
 			forgotten++
+			for other, debt := range debts {
+				if debt.After(now) && q.by[other] == nil {
+					t.Fatalf("%d owes %v, and is forgotten", other, debt.Sub(now))
+				}
+			}
 		}
 		var busy *Busy
 		if want > 0 && who != House {
