@@ -191,14 +191,11 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if e.grown {
+	if e.grown { // also after an error: the next list goes on from here
 		_ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read
 		e.grown = e.c.remember(enrolmentsFile, e.objects) != nil
 	}
-	return epochs, nil
+	return epochs, err
 }
 
 // of returns a branch's epochs of the list, the highest first. A thief may have left gaps between them.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/signed"
@@ -888,6 +890,185 @@ func TestRekey_Gap(t *testing.T) {
 					w.store.Keys(fleetproto.DesiredRoot))
 			}
 		}
+	}
+}
+
+// thieves writes versions that a thief of the director's key signed, from one number to another, each after the one
+// before, and returns the last; alter changes each.
+func (w *world) thieves(from, to int64, alter func(*fleetproto.Desired)) (last fleetproto.Verified) {
+	w.t.Helper()
+	own := w.head()
+	last = own.Last
+	for n := from; n <= to; n++ {
+		d := *own.Desired
+		d.Version, d.Previous = n, last.Digest
+		if alter != nil {
+			alter(&d)
+		}
+		data, err := w.chain.Identity.Seal(&d, fleetproto.Signer{ID: directorID, Private: key("director")})
+		w.must(err)
+		w.store.Put(fleetproto.DesiredKey("tiendas", n), data)
+		last = fleetproto.Verified{Version: n, Digest: fleetproto.Digest(data)}
+	}
+	return last
+}
+
+// TestRekey_GapInterrupted: rekey --back ends after its first order, which fills a gap. Run once more, it gives another
+// order to the boxes that had read versions behind the gap.
+func TestRekey_GapInterrupted(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	last := w.thieves(3, 63, nil)
+	w.store.Lose(fleetproto.DesiredKey("tiendas", 3))
+	old, c := w.newKey("director 2"), Rekey{Back: map[string]int64{"tiendas": 2}}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "create" && r.Key == fleetproto.DesiredKey("tiendas", 64) {
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	if err := c.run(t.Context(), w.chain, old); !errors.Is(err, fleettest.ErrFault) {
+		t.Fatal(err)
+	}
+	w.store.Fault = nil
+	w.must(c.run(t.Context(), w.chain, old))
+	if w.follow(last) == last {
+		t.Error("a box that read the thief's versions reads no order")
+	}
+}
+
+// TestRekey_Deleted: all of a thief's versions are deleted after boxes have read them. What these report is mended.
+func TestRekey_Deleted(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	last := w.thieves(2, 63, nil)
+	w.obey()
+	for n := int64(2); n <= 63; n++ {
+		w.store.Lose(fleetproto.DesiredKey("tiendas", n))
+	}
+	w.chain.Cache = w.at("other") // it has kept none of them
+	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
+	w.must(w.roll())
+	if w.follow(last) == last {
+		t.Errorf("a box at version 63 does not read version %d", w.head().Version)
+	}
+}
+
+// TestRekey_After: a thief signed a true box's enrolment again, for a box that has read a version that there is not.
+// The new key does not require it of a box that lost its state; it requires a version that there is.
+func TestRekey_After(t *testing.T) {
+	for after, want := range map[int64]int64{1_000_000_000_000: 2, 1: 1} {
+		for _, back := range []map[string]int64{nil, {"tiendas": 2}} {
+			w := newWorld(t, "centro")
+			w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+			w.must((&Hold{}).Run(t.Context(), w.chain))
+			e := *w.survey().Branches[0].Enrolment
+			e.After = after
+			data, err := w.chain.Identity.Seal(&e, fleetproto.Signer{ID: directorID, Private: key("director")})
+			w.must(err)
+			w.store.Put(fleetproto.BoxKey("centro", 1), data)
+			if back != nil {
+				w.thieves(3, 4, nil)
+			}
+			w.must((&Rekey{Back: back}).run(t.Context(), w.chain, w.newKey("director 2")))
+			if got := w.survey().Branches[0].Enrolment.After; got != want {
+				t.Errorf("%d, back %v: the new key requires version %d", after, back, got)
+			}
+		}
+	}
+}
+
+// TestRekey_Life: a version of a thief's that is good for 200 years gives the new key's order no end that no order can
+// have.
+func TestRekey_Life(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.thieves(2, 2, func(d *fleetproto.Desired) {
+		d.Issued, d.Expires = w.now.AddDate(-26, 0, 0), w.now.AddDate(174, 0, 0)
+	})
+	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
+	if h := w.head(); h.Expires.Sub(h.Issued) != DefaultLife {
+		t.Errorf("good until %v", h.Expires)
+	}
+}
+
+// TestRekey_ComingYears: however many points of sale a thief closed, the new key can sign; those of coming years, which
+// enrol never closes, are open again.
+func TestRekey_ComingYears(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	const most = 1_000_000_000_000
+	w.thieves(2, 6, func(d *fleetproto.Desired) {
+		d.Live.Rules = nil
+		for i := range int64(3500) {
+			p := fleetproto.ClosedPoint{Branch: strings.Repeat("c", 63), Establishment: fmt.Sprintf("M%03d", d.Version),
+				Point: fmt.Sprintf("P%03d", i%1000), Year: 2026, Since: most - i}
+			if d.Version == 2 {
+				p.Year, p.Since = 2027+int(i), 1
+			}
+			d.Closed = append(d.Closed, p)
+		}
+	})
+	w.must((&Rekey{Back: map[string]int64{"tiendas": 1}}).run(t.Context(), w.chain, w.newKey("director 2")))
+	if h := w.head(); len(h.Closed) != maxClosed || slices.ContainsFunc(h.Closed, func(p fleetproto.ClosedPoint) bool {
+		return p.Year > 2026
+	}) {
+		t.Errorf("%d are closed", len(h.Closed))
+	}
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+}
+
+// listing fails a Fetch of a version while its folder is listed: the list's time is limited, and versions may be many.
+type listing struct {
+	*fleettest.Store
+	open atomic.Bool
+}
+
+func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
+	return func(yield func(archive.Object, error) bool) {
+		defer s.open.Store(false)
+		s.open.Store(prefix == fleetproto.DesiredFolder("tiendas"))
+		s.Store.List(ctx, prefix)(yield)
+	}
+}
+
+func (s *listing) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
+	if s.open.Load() {
+		return archive.Held{}, fmt.Errorf("%w: %s is read within the list's time", fleettest.ErrFault, key)
+	}
+	return s.Store.Fetch(ctx, key, limit)
+}
+
+// TestRekey_ManyVersions: rekey does not read a group's versions within the time of a list.
+func TestRekey_ManyVersions(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	w.chain.Store, w.chain.Cache = &listing{Store: w.store}, w.at("other")
+	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
+}
+
+// TestSurvey_ManyEnrolments: a survey whose time is over before it has read all enrolments is not begun anew.
+func TestSurvey_ManyEnrolments(t *testing.T) {
+	w := newWorld(t, "centro")
+	for n := range 200 {
+		w.store.Put(fleetproto.BoxKey(fmt.Sprintf("s%d", n), 1), []byte("x"))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && asked.Add(1) == 100 {
+			cancel()
+		}
+		return fleettest.None
+	}
+	if _, err := NewSurveyor(w.chain).Read(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	asked.Store(100)
+	if w.survey(); asked.Load() > 250 {
+		t.Errorf("it asks %d times", asked.Load()-100)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine/archive"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
@@ -192,11 +193,11 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 	done := last == fleetproto.Fingerprint(chain.Director.Public)
 	moved, rekeyed := false, false // the new key has signed a version; it has signed an enrolment again
 	for _, group := range ordered {
-		own, err := chain.signs(ctx, group)
+		own, err := chain.signed(ctx, group)
 		if err != nil && !foreign(err) {
 			return nil, err
 		}
-		groups[group], moved = false, moved || own
+		groups[group], moved = false, moved || own != nil
 	}
 	for group, n := range c.Back {
 		if _, err := both.unaltered(ctx, group, n); err != nil {
@@ -248,6 +249,14 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 			if c.moves = true; c.DryRun {
 				continue
 			}
+			if last, back := c.Back[e.Group]; e.After > 0 { // a thief may have named a version that there is not
+				if head, err := both.Head(ctx, e.Group); err != nil && !back {
+					return nil, fmt.Errorf("%s, epoch %d: reading %s: %w", branch, e.Epoch, e.Group, err)
+				} else if !back && head != nil {
+					last = head.Version
+				}
+				e.After = min(e.After, last)
+			}
 			e.First = cmp.Or(e.First, e.At)
 			e.Highest, e.At, e.By = highest, chain.Now().UTC().Truncate(time.Second), chain.Who
 			data, err := both.Identity.Seal(e, director)
@@ -265,11 +274,16 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 	return groups, chain.remember(rekeyedFile, fleetproto.Fingerprint(chain.Director.Public))
 }
 
-// signs reports whether the director's key has signed a version of a group that the store has or this centre kept.
-func (c *Chain) signs(ctx context.Context, group string) (bool, error) {
-	own, err := c.Head(ctx, group)
-	return own != nil || slices.ContainsFunc(c.keptVersions(group),
-		func(n int64) bool { _, err := c.kept(group, n); return err == nil }), err
+// signed returns the last version of a group that the director's key has signed, in the store or kept by this centre;
+// nil: none.
+func (c *Chain) signed(ctx context.Context, group string) (*Version, error) {
+	head, err := c.Head(ctx, group)
+	for _, n := range slices.Backward(c.keptVersions(group)) {
+		if _, other := c.kept(group, n); head == nil && other == nil && (err == nil || foreign(err)) {
+			return c.unaltered(ctx, group, n)
+		}
+	}
+	return head, err
 }
 
 // unaltered reads a version that the director has signed: this centre's copy, if there is one, because a thief of the
@@ -307,73 +321,79 @@ const maxClosed = 4000
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
-	// Once the new key has signed a version, later versions by the old key do not count.
-	if own, err := chain.signs(ctx, group); own || err != nil && !foreign(err) {
-		return err
-	}
-	head, err := both.Head(ctx, group)
 	wanted, back := c.Back[group]
-	gap := err == nil && !back && head != nil && head.Hole > 0
-	if gap { // no box reads the versions after the gap
-		err = fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
-			"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
-	}
-	if (gap || foreign(err)) && !ofBranch {
-		term.Printf("%s is left as it is: %v\n", group, err)
-		return nil
-	}
-	if err != nil {
+	// Once the new key has signed a version, later versions by the old key do not count.
+	head, err := chain.signed(ctx, group)
+	var numbers []int64
+	begun := head != nil
+	if begun && !back || err != nil && !foreign(err) {
 		return err
 	}
-	if back { // boxes also read the versions after the named version, up to the next gap
-		if head, err = both.unaltered(ctx, group, wanted); err != nil {
-			return fmt.Errorf("version %d: %w", wanted, err)
+	if !begun {
+		head, err = both.Head(ctx, group)
+		gap := err == nil && !back && head != nil && head.Hole > 0
+		if gap { // no box reads the versions after the gap
+			err = fmt.Errorf("the store has lost version %d: name the last version that no thief published, --back "+
+				"%s=VERSION; %d is the last there is", head.Hole, group, head.Version)
 		}
-		held := fleetproto.Verified{Version: wanted, Digest: head.Digest}
-		if head.Last, err = both.reads(ctx, group, held); err != nil {
-			return err
+		if (gap || foreign(err)) && !ofBranch {
+			term.Printf("%s is left as it is: %v\n", group, err)
+			return nil
 		}
-		head.Lost = append(head.Lost, held)
-	}
-	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
-	if head != nil {
-		closed = slices.Clone(head.Closed)
-	}
-	for o, err := range both.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
+		if err == nil && back {
+			head, err = both.unaltered(ctx, group, wanted)
+		}
 		if err != nil {
 			return err
 		}
-		v, err := both.unaltered(ctx, group, o.number)
+		for o, err := range both.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
+			if err != nil {
+				return err
+			}
+			numbers = append(numbers, o.number) // the list's time is limited: read them after it
+		}
+	}
+	now := chain.Now()
+	// enrol closes a point of sale for its own year alone
+	thiefs := func(p fleetproto.ClosedPoint) bool { return p.Year > dte.Year(now) }
+	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
+	if head != nil {
+		closed = slices.DeleteFunc(slices.Clone(head.Closed), thiefs)
+	}
+	for _, n := range numbers {
+		v, err := both.unaltered(ctx, group, n)
 		if err != nil && !foreign(err) {
 			return err
 		}
 		for i := 0; err == nil && i < len(v.Closed) && len(closed) < maxClosed; i++ {
-			if !slices.Contains(closed, v.Closed[i]) {
+			if !thiefs(v.Closed[i]) && !slices.Contains(closed, v.Closed[i]) {
 				closed = append(closed, v.Closed[i])
 			}
 		}
 	}
-	if head != nil {
-		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,
-			describe(head.Live))
-	}
-	if c.moves = true; c.DryRun {
-		return nil
-	}
-	const reason = "the director's key was replaced"
-	next, err := chain.Next(ctx, head, group, reason, time.Time{}, func(d *fleetproto.Desired) { d.Closed = closed })
-	for err == nil && back { // for boxes that read later versions before the gap was made
-		if head, err = chain.Version(ctx, group, next.Version); err != nil {
-			break
+	for ; ; begun = true { // with --back also for boxes that read later versions before a gap was made
+		if back {
+			held := fleetproto.Verified{Version: head.Version, Digest: head.Digest}
+			if head.Last, err = both.reads(ctx, group, held); err != nil || begun && head.Last == held {
+				return err
+			}
+			head.Lost = append(head.Lost, held) // behind a gap lie a thief's versions
 		}
-		last := head.Last
-		if head.Last, err = both.reads(ctx, group, last); err != nil || head.Last == last {
-			break
+		if head != nil {
+			term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,
+				describe(head.Live))
 		}
-		next, err = chain.Next(ctx, head, group, reason, time.Time{}, nil)
-	}
-	if err == nil {
+		if c.moves = true; c.DryRun {
+			return nil
+		}
+		next, err := chain.Next(ctx, head, group, "the director's key was replaced", now.Add(DefaultLife),
+			func(d *fleetproto.Desired) { d.Closed = closed })
+		if err != nil {
+			return err
+		}
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
+		if head, err = chain.Version(ctx, group, next.Version); err != nil || !back {
+			return err
+		}
 	}
-	return err
 }

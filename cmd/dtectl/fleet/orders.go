@@ -83,10 +83,14 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		}
 		head.Last, numbers = last, append(numbers, last.Version)
 	}
-	for n := int64(1); head != nil && n < head.Version && head.Hole == 0; n++ {
-		if !slices.Contains(numbers, n) {
-			head.Hole = n
+	n := int64(1)
+	for _, there := range numbers {
+		if there == n {
+			n++
 		}
+	}
+	if head != nil && n < head.Version {
+		head.Hole = n
 	}
 	return head, nil
 }

@@ -385,9 +385,6 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how many versions a box can credibly be ahead of the store.
-const maxAhead = 16
-
 // compareVersions finds the versions that a box or this centre has, but the store lacks.
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
@@ -435,7 +432,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
-		if held.Version <= v.Last.Version+maxAhead && !slices.Contains(v.Lost, held) &&
+		if held.Version <= v.Last.Version+maxMends && !slices.Contains(v.Lost, held) &&
 			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
 		}

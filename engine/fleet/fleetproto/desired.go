@@ -110,9 +110,9 @@ type Rollout struct {
 // ClosedPoint is a branch's point of sale for which no box issues further numbers in a year.
 type ClosedPoint struct {
 	Branch        string `json:"branch" is:"name"`
-	Establishment string `json:"establishment" is:"set"` // "M001"
-	Point         string `json:"point" is:"set"`         // "P001"
-	Year          int    `json:"year" is:"set"`          // the year whose series are closed, in El Salvador's time
+	Establishment string `json:"establishment" is:"establishment"` // "M001"
+	Point         string `json:"point" is:"point"`                 // "P001"
+	Year          int    `json:"year" is:"set"`                    // the series' year, in El Salvador's time
 	// the epoch of the box that replaced the lost box, for people; the closing applies to every box of the branch
 	Since int64 `json:"since" is:"set"`
 }

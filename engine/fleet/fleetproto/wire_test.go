@@ -82,7 +82,9 @@ func TestDesired(t *testing.T) {
 // No byte of a signed object can be changed, and no payload can be read in two ways.
 func TestDesired_EveryByte(t *testing.T) {
 	director, key := signer(1)
-	data, err := super.Seal(desired(), director)
+	closing := desired()
+	closing.Closed = []ClosedPoint{{Branch: "sur", Establishment: "M001", Point: "P001", Year: 2026, Since: 1}}
+	data, err := super.Seal(closing, director)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,8 @@ func TestDesired_EveryByte(t *testing.T) {
 		{`"kind":"desired"`, `"kind":"act"`}, {`"version":1`, `"Version":1`}, {`"version":1`,
 			`"version":1,"version":2`}, {`"version":1`, `"version":1,"more":2`},
 		{`"version":1`, `"version":null`}, {`"version":1`, `"version":1.5`}, {`"share":500`, `"share":10001`},
-		{`"centro"`, `"Centro"`}, {`"centro"`, `"../centro"`}, {`"live"`, `"alive"`}} {
+		{`"centro"`, `"Centro"`}, {`"centro"`, `"../centro"`}, {`"live"`, `"alive"`},
+		{`"M001"`, `"M001 and more"`}, {`"P001"`, `"P001 and more"`}} {
 		changed := bytes.Replace(payload, []byte(change[0]), []byte(change[1]), 1)
 		if bytes.Equal(changed, payload) {
 			t.Fatalf("%s is not there", change[0])
