@@ -304,7 +304,7 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version signed by
-// the director if the version is the first, if digests link it to the last accepted version (whoever signed the
+// the director if the box had none before, if digests link it to the last accepted version (whoever signed the
 // versions between), or if it mends a loss of the store. Only the last accepted version has an effect. After a refused
 // version, later versions are read at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
@@ -340,7 +340,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		linked = linked && d != nil && d.Follows(seen) == nil
-		if signed && !linked && taken.Version > 0 && !d.Mended(taken) && !d.Mended(before) {
+		if signed && !linked && before.Version > 0 && !d.Mended(taken) && !d.Mended(before) {
 			err = fmt.Errorf("%w: it does not follow the version %d that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}

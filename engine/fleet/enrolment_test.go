@@ -452,17 +452,23 @@ func TestFence_Close(t *testing.T) {
 // TestEnrol_AlteredHistory: a box that has verified nothing yet does not need versions that somebody overwrote in the
 // store: the first version that the director signed is its first.
 func TestEnrol_AlteredHistory(t *testing.T) {
+	for _, first := range []int64{1, 2} {
+		alteredHistory(t, first)
+	}
+}
+
+func alteredHistory(t *testing.T, first int64) {
 	w := newWorld(t)
 	rule := w.rule("rate", "1.0.0")
 	for range 4 {
 		w.live(rule)
 	}
-	w.store.Put(fleetproto.DesiredKey("norte", 1), []byte("x"))
+	w.store.Put(fleetproto.DesiredKey("norte", first), []byte("x"))
 	other, err := chain.Seal(w.last, thief)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.store.Put(fleetproto.DesiredKey("norte", 2), other)
+	w.store.Put(fleetproto.DesiredKey("norte", first+1), other)
 	w.enrolAfter(1, w.box, director, 4)
 	w.start()
 	w.pass(10 * time.Minute)

@@ -377,6 +377,12 @@ func TestStore_LosesVersions(t *testing.T) {
 				w.store.Lose(fleetproto.DesiredKey("tiendas", n+1))
 			}
 		}},
+		{"overwritten before a box read it", true, func(w *world) {
+			w.store.Put(fleetproto.DesiredKey("tiendas", 2), []byte("x"))
+			w.box("centro").status.Desired = fleetproto.Reached{Version: 1,
+				Digest: fleetproto.Digest(w.store.Held(fleetproto.DesiredKey("tiendas", 1)))}
+			w.box("centro").report()
+		}},
 		{"covered", true, func(w *world) {
 			for n := int64(4); n < 9; n++ {
 				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("x")))

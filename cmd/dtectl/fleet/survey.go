@@ -407,7 +407,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				v.Lost[0].Version, v.Group)
 		}
 	}
-	digests := make(map[string]string) // of the store's versions, by key
+	reaches := make(map[string]bool) // whether a box goes on, by group and version that it holds
 	for _, b := range out.Branches {
 		v := out.Desired(b.Group())
 		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group ||
@@ -415,20 +415,16 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		held := fleetproto.Verified{Version: b.Status.Desired.Version, Digest: b.Status.Desired.Digest}
-		key := fleetproto.DesiredKey(v.Group, held.Version)
-		digest, known := digests[key]
-		if held.Version == v.Version {
-			digest = v.Digest
-		} else if held.Version <= v.Last.Version && !known {
-			o, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS)
-			if err != nil && !foreign(err) {
-				return fmt.Errorf("reading version %d of %s: %w", held.Version, v.Group, err)
+		at := fmt.Sprint(v.Group, held)
+		goes, known := reaches[at]
+		if !known {
+			var err error
+			if goes, err = s.Chain.reaches(ctx, v, held); err != nil {
+				return err
 			}
-			digest = fleetproto.Digest(o.Data)
-			digests[key] = digest
+			reaches[at] = goes
 		}
-		// the box will accept the last version: the store has the box's version, or the last version mends it
-		if digest == held.Digest || slices.Contains(v.Mends, held) {
+		if goes {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
@@ -438,6 +434,29 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 		}
 	}
 	return nil
+}
+
+// reaches reports whether a box that holds a version (held) will accept a later version of the director's, or holds the
+// head (v) already: the head mends its version, or the versions after its own follow it, as far as the director's next.
+func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verified) (bool, error) {
+	if slices.Contains(v.Mends, held) || held == (fleetproto.Verified{Version: v.Version, Digest: v.Digest}) {
+		return true, nil
+	}
+	for held.Version < v.Last.Version {
+		n := held.Version + 1
+		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n), fleetproto.MaxJWS)
+		if err != nil && !foreign(err) {
+			return false, fmt.Errorf("reading version %d of %s: %w", n, v.Group, err)
+		}
+		if d, err := c.Identity.ReadDesired(o.Data, v.Group, n); err != nil || d.Follows(held) != nil {
+			return false, nil
+		}
+		if _, err := c.Identity.OpenDesired(o.Data, c.keys(), v.Group, n); err == nil {
+			return true, nil
+		}
+		held = fleetproto.Verified{Version: n, Digest: fleetproto.Digest(o.Data)}
+	}
+	return held == v.Last, nil
 }
 
 // lookForActs looks for the acts that branches have written since the last survey. Their numbers have no gaps.
