@@ -57,7 +57,7 @@ type Options struct {
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
 	// nil.
 	Reachable <-chan struct{}
-	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
+	// Gate is called before a new document or closing of a point of sale. Its error becomes the answer. Default: open.
 	Gate func(record.Point) error
 	// Open reports whether the branch may issue a document type that has a bundle. Default: every type.
 	Open func(document string) bool
@@ -184,10 +184,8 @@ func (e *Engine) Issued() []*bundle.Type {
 	return types
 }
 
-// Documents returns the register of issued documents.
 func (e *Engine) Documents() *documents.Register { return e.documents }
 
-// Outbox returns the outbox, which delivers to the receivers and the archive.
 func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }

@@ -33,12 +33,13 @@ type InvalidationRequest struct {
 // invalidateAfter is how often an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
-// PermissionInvalidate is the permission that Invalidate requires (SPEC 2.8).
+// PermissionInvalidate is the permission that the gateway requires for Invalidate (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
-// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. An event without an
-// answer stays pending, and its bytes are sent again until MH decides. A repeated request returns the document as it
-// stands now. Errors: *refusal.Error, or the store's.
+// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. An event that was sent
+// without an answer stays pending, and its bytes are sent again until MH decides; a repeated request sends them now.
+// After MH's refusal, a request makes a new event. For an invalidated document it sends nothing. Errors:
+// *refusal.Error, or the store's.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
@@ -106,7 +107,6 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 	return errors.Is(err, record.ErrLost)
 }
 
-// errNothingSent means that the request sent no event to MH.
 var errNothingSent = errors.New("nothing was sent")
 
 // beginInvalidation checks, signs and stores the event. After the event is stored, a crash is safe. stored is its size.
@@ -287,7 +287,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		for _, c := range changes { // none once the invalidation is pending
+		for _, c := range changes { // changes is empty once the invalidation is pending
 			if c.Line == line {
 				n += c.Value
 			}
@@ -300,7 +300,8 @@ func (e *Engine) roomWithout(o *origin) error {
 }
 
 // lastDay returns the last day on which a document may be invalidated, counted from its seal: some months later, or a
-// business day of the next month. If the event's bundle sets no window for a type, the type's own window applies.
+// business day of the next month. If the event's bundle sets no window for a type, the type's own window applies; for a
+// type without a window, it is the day before the seal.
 func lastDay(rule *rulestore.Event, h *record.Head) string {
 	sealed := sealedAt(h)
 	switch months, day := windowOf(rule, h.Document); {
@@ -442,7 +443,7 @@ const (
 	RecallPending     = "PENDING"           // its event waits for MH's answer
 	RecallRefused     = "REFUSED"           // MH refused its event
 	RecallLate        = "TOO_LATE"          // the time to invalidate the document is over
-	RecallHeld        = "HELD"              // a note or a return on the document is in force
+	RecallHeld        = "HELD"              // a note or a return is in force, or credit notes use the amount
 	RecallReplacement = "NEEDS_REPLACEMENT" // the request names no replacement
 	RecallNotValid    = "NOT_VALID"         // the request has faults: see Faults
 	RecallNotAccepted = "NOT_ACCEPTED"      // MH has not accepted the document
@@ -451,7 +452,7 @@ const (
 
 // Appraisal is the result that an invalidation of a document would have.
 type Appraisal struct {
-	Code     string `json:"codigoGeneracion"` // this and the next five fields describe the document; "": unknown
+	Code     string `json:"codigoGeneracion"` // the next five fields describe the document; "": unknown
 	Document string `json:"tipoDte"`
 	Control  string `json:"numeroControl"`
 	Date     string `json:"fecEmi"`
@@ -567,5 +568,5 @@ func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool
 		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return e.Appraise(ctx, req) // if refused: a note was issued meanwhile
+	return e.Appraise(ctx, req) // a refusal here means that a note was issued meanwhile
 }

@@ -274,7 +274,7 @@ type draft struct {
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // the day whose rules compute the sale: today, or the original's
+	ruleDay  string                // the day whose rules compute the sale; "": the day of dated
 	rule     *rulestore.Rule       // in force on ruleDay; a retry may compute with an earlier rule
 	computed *rulestore.Evaluation // nil until step 3 or 4
 	from     *origin               // the document against which the sale is issued, or nil

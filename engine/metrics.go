@@ -78,7 +78,7 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// Describe implements prometheus.Collector. It does not call CountBacklog, which would keep the early count.
+// Describe implements prometheus.Collector. It does not call CountBacklog: CountBacklog would keep the early count.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		e.collect(ch, &Backlog{})

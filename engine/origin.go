@@ -77,14 +77,14 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	return o, e.eligible(d, o)
 }
 
-// eligible reads an origin, and refuses a request that its type, state or age forbids (SPEC section 3).
+// eligible reads an origin, and refuses a request that the origin's type, state or age forbids (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code,
 			Message: message}}}
 	}
-	// the rule may refuse some of these types
+	// The rule may refuse further types.
 	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) {
 		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+
 			", que no admite esta operación")
@@ -540,7 +540,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) (faults []dte.Fault) {
 	}
 	for _, name := range [...]string{"nit", "numDocumento"} {
 		switch record.Compact(receptor.Get(name).Text()) {
-		case "": // the note inherits the original's
+		case "": // the note takes the original's number
 		case record.Compact(nit), record.Compact(number):
 			return nil
 		default:

@@ -145,7 +145,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 		return d, refusal.Internal(err)
 	}
-	if e.deferrable(h.Document, h.Rule) != nil { // it stays Signed: Recover queries and sends it again
+	if e.deferrable(h.Document, h.Rule) != nil { // the document stays Signed: Recover queries and sends it again
 		entry, err := e.putOff(ctx, d.entry, h, e.now().Add(settleAgain))
 		return standing{entry: entry, head: h, jws: d.jws}, err
 	}
@@ -177,7 +177,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	return standing{entry: entry, head: h, jws: form}, err
 }
 
-// contingencyForm signs the contingency form of a normal document: its code and number, the marks of contingency.
+// contingencyForm signs the contingency form of a normal document: the same document with the marks of contingency.
 func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte,
 	error) {
 	normal, err := record.Payload(jws)
@@ -201,7 +201,8 @@ const settleAfter = 2 * time.Minute
 
 const settleAgain = time.Minute
 
-// Recover settles, once, every signed document that was due before a time. It ends at the first error.
+// Recover settles every signed document that was due before a time. It passes over documents that must wait, sets lost
+// documents aside, and ends at any other error.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
 		open, err := record.Due(e.store, record.QueueSettle, before, 100)
@@ -260,8 +261,8 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 	return e.move(ctx, entry, change, &next)
 }
 
-// showForm gives a head what it shows of an earlier form than the last correction: that one may have had another amount,
-// another customer, or a newer rule.
+// showForm sets the total, receiver and rule of a head to those of an earlier form: the last correction may have
+// another amount, another customer, or a newer rule.
 func showForm(h *record.Head, form []byte) {
 	if body, err := record.Payload(form); err == nil {
 		if v, err := dte.Parse(body); err == nil {
@@ -376,8 +377,8 @@ func totalOf(document dte.Value, fallback string) string {
 	return fallback
 }
 
-// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. The digests in
-// the store's journal show which form it is. Errors: the archive's.
+// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it or e's head is
+// damaged. The digests in the store's journal show which form it is. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {

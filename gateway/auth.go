@@ -185,7 +185,7 @@ const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
 	exposedHeaders = "Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate"
-	preflightLife  = "7200" // seconds; browsers keep no preflight's answer longer
+	preflightLife  = "7200" // seconds; Chromium keeps no preflight's answer longer
 )
 
 // origins are the pages that may use the tills' API, as Origin names them. Without any, no answer has CORS headers.

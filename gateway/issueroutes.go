@@ -209,7 +209,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 // preferValidate is the preference of a till that wants only the amounts or the faults of a sale, and no document.
 const preferValidate = "validate"
 
-// preferences returns the preferences of a request (RFC 7240). Unknown ones are ignored, as the RFC requires.
+// preferences returns the preferences of a request (RFC 7240). Callers ignore unknown preferences, as the RFC requires.
 func preferences(ctx *fasthttp.RequestCtx) []string {
 	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
 }

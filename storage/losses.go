@@ -275,10 +275,11 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 }
 
 // Settle moves every series past the highest number that any medium knows; then the store gives numbers again. losses
-// must name every lost number, and the last number of a series where nothing bounds it (Next.Open); a loss without
-// numbers states that none was lost. Settle also moves a series that only a loss names.
+// must name every lost number. If nothing bounds the last number of a series (Next.Open), losses must name that number
+// too; a loss without numbers states that no number was lost. Settle also moves a series that only a loss names.
 //
-// If a medium of the box knows more, the store gets a new identity; its second copy is then set aside and begun again.
+// If a medium of the box knows more than the store, the store gets a new identity; its second copy is then set aside
+// and begun again.
 // An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses not named.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	return use(s, "settling", func() (*Owed, error) {

@@ -217,8 +217,8 @@ func (f *facts) link(key []byte, l *link) bool {
 	return l.Op == opAppend && l.Revision == 1 || l.Op == opAdvance && l.Revision > 1
 }
 
-// proof has the journal's statement about the bytes of each row that a change wrote. Memory grows by some 30 bytes a
-// change and part.
+// proof has the journal's statement about the bytes of each row that a change wrote. Memory grows by some 30 bytes for
+// each change and for each part.
 type proof struct{ said map[uint64]struct{} }
 
 func (p *proof) say(what byte, id uint64, rest ...[]byte) {

@@ -24,7 +24,7 @@ import (
 	"dtegate/storage"
 )
 
-// Outcomes of an act. Without an outcome, the appliance ended during the act.
+// Outcomes of an act. Without an outcome, the act is under way, or the appliance ended during the act.
 const (
 	Done    = "done"
 	Nothing = "nothing" // there was nothing to change
@@ -56,7 +56,6 @@ type storedAct struct {
 	Previous string `json:"previous,omitempty"`
 }
 
-// Trail records acts.
 type Trail struct {
 	store  *storage.Store
 	series string

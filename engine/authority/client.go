@@ -64,7 +64,7 @@ type Client struct {
 }
 
 // Time returns MH's time: the time in MH's latest answer plus the time since then. A change of the box's clock does not
-// affect it. The result may be behind by a second, never ahead; it is zero before the first answer.
+// affect it. The result is behind by up to a second and the answer's way, never ahead; zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ const (
 // Outcome is the result of one call.
 type Outcome struct {
 	Kind     Kind
-	Response *Response // set for Accepted and Rejected, and for NotFound if MH sent it
+	Response *Response // about a document: for Accepted, Rejected and ErrQuery, and for NotFound if MH sent it
 	// Sent, for Unknown: MH may have received the document. If Sent is false, MH certainly did not.
 	Sent bool
 	Err  error // why the result is Unknown
@@ -157,7 +157,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event, which MH accepts or rejects. The result is never NotFound.
+// send posts a document or an event. The result is never NotFound.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {

@@ -160,7 +160,7 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 const lotsOutlive = 15 * time.Minute
 
 // RestoredUntil returns when a document that is older than a restoration may be sent again; zero: now. Until then MH
-// may still work on an earlier sending, which no query shows.
+// may still work on an earlier sending, and no query shows that sending.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&

@@ -21,7 +21,7 @@ type Backlog struct {
 	// counted, Lost is at least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
-	// Oldest is when the oldest waiting document was issued.
+	// Oldest is when the oldest document in the queues report and forward was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
 	// EventDeadline is when the first event is due: 24 h after the end of its cause.
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
@@ -142,7 +142,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 	return nil
 }
 
-// refusal returns MH's answer to an event, or nil if there is none, or the store has lost the event or the answer.
+// refusal returns MH's answer to an event, or nil if there is no answer, or the store has lost the event or the answer.
 func (n *count) refusal(event string) *authority.Receipt {
 	entry, err := n.contingency.entryOf(event)
 	if err != nil {

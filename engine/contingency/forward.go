@@ -102,9 +102,9 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent queries MH about documents that were sent without an answer. Before the first sending of a contingency form,
-// it also queries documents sent in the normal form, which MH may have sealed hours later. It records the documents
-// that MH has, and returns the others.
+// unsent queries MH about documents that MH may have: after a sending without an answer, before the first sending of a
+// contingency form (MH may seal the normal form hours later) or of a correction, and after a restoration. It records
+// the documents that MH has, and returns the documents that MH lacks.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),
@@ -116,8 +116,8 @@ func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, 
 	})
 }
 
-// recordAnswer records MH's answer to the form that the document's record names. After a refusal, it queries MH, which
-// may have accepted another sending without an answer.
+// recordAnswer records MH's answer to the form that the document's record names. After a refusal, it queries MH,
+// because MH may have accepted another sending without an answer.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -188,7 +188,7 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	return c.recordAnswer(ctx, o, out)
 }
 
-// sendingNow records durably that the document's form is about to be sent: after a crash it is in doubt.
+// sendingNow records durably that the document's form is about to be sent: after a crash the document is in doubt.
 func (c *Contingency) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
 	now := c.branch.Now().UTC()

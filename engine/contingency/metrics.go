@@ -35,7 +35,6 @@ func (c *Contingency) Counters() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
 }
 
-// Collect sends the backlog as metrics.
 func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	var began time.Time
 	if o.Contingency != nil {

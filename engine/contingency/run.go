@@ -44,7 +44,7 @@ type Contingency struct {
 }
 
 // New returns the contingency of a branch, with the period, if any, that the last process left open. It starts nothing:
-// see Run. Errors: the store's, or an unreadable period.
+// see Run. It ignores an unreadable period. Errors: the store's.
 func New(b Branch, o Options) (*Contingency, error) {
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(),
 		suspicion: fairqueue.NewBell()}
@@ -117,7 +117,7 @@ func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error)
 	return c.timeToNext()
 }
 
-// timeToNext returns the time until the next record is due, at most Every.
+// timeToNext returns the time until the next record is due: at least lotPoll, but at most Every.
 func (c *Contingency) timeToNext() (time.Duration, error) {
 	now, next := c.branch.Now(), c.branch.Every
 	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
@@ -166,7 +166,7 @@ type Branch struct {
 
 // Documents are the operations on documents that the contingency needs; the engine has them.
 type Documents struct {
-	// Settle settles every signed document that was due before a moment and that no request settles.
+	// Settle settles the signed documents, and sends again the pending invalidations, that were due before a moment.
 	Settle func(ctx context.Context, before time.Time)
 	// Move changes a document's state, its queue and its origin's counters in one batch.
 	Move func(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
@@ -243,7 +243,7 @@ type Options struct {
 	Internet []string
 	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int
-	// LotSize and LotsInFlight, for tests, lower the limits of the law and of lotsInFlight.
+	// LotSize and LotsInFlight are for tests. LotSize lowers the law's limit; LotsInFlight replaces lotsInFlight.
 	LotSize, LotsInFlight int
 }
 

@@ -57,7 +57,7 @@ func (s *stretch) reportNote() *ReportNote {
 func stretches(periods []*Period, gap time.Duration) []*stretch {
 	var list []*stretch
 	for _, p := range periods {
-		if n := len(list); n > 0 && p.Began.Sub(list[n-1].ended) < gap { // the zero end of an open one is long ago
+		if n := len(list); n > 0 && p.Began.Sub(list[n-1].ended) < gap { // the zero end of an open period is long ago
 			last := list[n-1]
 			last.ended, last.periods = p.Ended, append(last.periods, p)
 			continue

@@ -87,7 +87,7 @@ func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	return nil
 }
 
-// away probes MH, which has not answered a request of the backlog. It reports whether the backlog must wait.
+// away probes MH after a request of the backlog that MH did not answer. It reports whether the backlog must wait.
 func (c *Contingency) away(ctx context.Context) bool {
 	return c.Check(ctx, c.branch.Now()) != nil || c.Current() != nil || ctx.Err() != nil
 }
@@ -290,7 +290,7 @@ type Period struct {
 	state storage.State
 }
 
-// MotiveOnDocument returns the motive for the period's documents, which MH wants for cause 5 only; otherwise "".
+// MotiveOnDocument returns the motive for the period's documents: MH wants a motive for cause 5 only; otherwise "".
 func (p *Period) MotiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
@@ -313,7 +313,8 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 	return p, err
 }
 
-// periods returns the open period and the periods of the last two days, in the order in which they were recorded.
+// periods returns the open period and the readable periods in the queue, at least those that ended in the last two
+// days, in the order in which they were recorded.
 func (c *Contingency) periods() ([]*Period, error) {
 	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
 	if err != nil {
@@ -356,7 +357,7 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 }
 
 // extendCause returns the end of a cause. If another period began before the cause's event was due, MH counts both as
-// one cause, which ends with that period.
+// one cause, and the cause ends with that period. More than an hour before the event is due, the result is ended.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

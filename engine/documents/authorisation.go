@@ -64,7 +64,8 @@ func NewTally(r *Register, branch int64, now func() time.Time) *Tally {
 	return &Tally{documents: r, branch: branch, now: now}
 }
 
-// Count continues the count and returns the progress. If ctx ends before the documents are counted, Partial is set.
+// Count continues the count and returns the progress. Partial is set if ctx ends before the documents are counted, or
+// if records for the events remain.
 func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +135,7 @@ func countSince(list []time.Time, day string) (n int) {
 	return n
 }
 
-// countEvents counts the contingency events since the previous call.
+// countEvents counts the contingency events that were undecided at the previous call, and the events since then.
 func (t *Tally) countEvents() (more bool, err error) {
 	open := t.open
 	t.open = nil

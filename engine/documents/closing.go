@@ -36,7 +36,7 @@ type Closing struct {
 	Series        []ClosingSeries  `json:"series"`
 	Payments      []ClosingPayment `json:"pagos"`
 	Net           ClosingNet       `json:"neto"`
-	// Unread counts documents whose signed bytes the store has lost: the sums lack their VAT and payments.
+	// Unread counts documents whose signed bytes or origin the store has lost: their VAT, payments or kind are missing.
 	Unread int `json:"sinDetalle"`
 	// Later counts the documents of the day that were issued after the Z. It is counted at each showing of the Z.
 	Later int `json:"posteriores"`
@@ -190,7 +190,7 @@ type dayCount struct {
 	groups   map[[2]string]*tallyOf // by type and public state
 	payments map[string]*tallyOf
 	series   map[string]*ClosingSeries
-	net      map[string]*tallyOf // by type; "18/14" are returns of purchases
+	net      map[string]*tallyOf // by kind: see closingKind
 }
 
 func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {

@@ -126,7 +126,7 @@ type query struct {
 type page struct {
 	ids    []uint64 // ascending, at most limit
 	more   bool
-	totals map[group]total // of all documents that the query selects, on any page
+	totals map[group]total // of all documents of the days and groups, on any page
 }
 
 // page answers a query from the store's present contents. It skips the rows of groups that the query does not select.

@@ -51,7 +51,7 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c record.Caller)
 	return infos, nil
 }
 
-// Filter selects documents of a branch. From and To are days of fecEmi, inclusive. Empty members select all.
+// Filter selects documents of a branch. From and To are days of fecEmi, inclusive. Other empty members select all.
 type Filter struct {
 	From, To  string
 	PointID   int64
@@ -85,6 +85,7 @@ type Total struct {
 }
 
 // Listing is one page of documents, in the order of their ids, and the totals of all documents that the filter selects.
+// A search by number, receiver, amount or key has no totals.
 type Listing struct {
 	Lines  []Line
 	Next   int64 // the value of After for the next page; 0 on the last page
@@ -131,7 +132,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has just changed, or the search excludes it
+			if match(groupOf(entries[i], h)) && f.finds(h) { // else it has just changed, or is not searched
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}

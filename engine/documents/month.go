@@ -20,7 +20,7 @@ import (
 type MonthReader struct {
 	store   *storage.Store
 	records int   // the most records that a page reads
-	bytes   int64 // the most stored bytes of documents in a page, unless one document is larger
+	bytes   int64 // a page ends once its documents have this many stored bytes
 	signers []*rsa.PublicKey
 }
 

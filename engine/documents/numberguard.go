@@ -109,7 +109,7 @@ func (g *NumberGuard) Behind() error {
 }
 
 // NumberTaken must be called when MH refuses a document because it has the document's number under another code. MH
-// would refuse the next numbers too, so the numbering stops. words is MH's text.
+// would refuse the next numbers too: therefore the numbering stops. words is MH's text.
 func (g *NumberGuard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -128,8 +128,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // maxUnknown is how many archived files of unknown documents are read. Other branches may have many.
 const maxUnknown = 500
 
-// AskArchive looks in the archive for documents of the given points of sale, dated between from and to (inclusive),
-// with higher numbers than the store. If it finds one, the numbering stops. Errors: the archive's.
+// AskArchive looks in the archive for documents of the given points of sale, dated from a day before from until to,
+// with higher numbers than the store. If it finds one, the numbering stops. Errors: the archive's, or the store's.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil

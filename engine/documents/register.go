@@ -35,12 +35,11 @@ type Register struct {
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store.
 func New(store *storage.Store, rest func() func(), issuer record.Issuer, catalogue Catalogue) *Register {
 	return &Register{store: store, issuer: issuer, catalogue: catalogue, rest: rest, ledger: newLedger(store, rest)}
 }
 
-// Document returns a stored document of the caller's branch, after it is settled.
+// Document returns a stored document of the caller's branch, or for an operator of any branch, after it is settled.
 func (r *Register) Document(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -126,7 +125,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	return v, nil
 }
 
-// Settled returns a record, after its document is settled.
+// Settled returns a record. For a Signed document it first waits for the request that settles the document, if any.
 func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	entry, err := r.store.Get(storage.Code(code))
 	if err != nil || entry.State != record.Signed {
@@ -164,7 +163,6 @@ func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.E
 // Touch must be called after a document has changed.
 func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 
-// Counter returns the metric of the records that were read.
 func (r *Register) Counter() prometheus.Collector { return r.ledger.read }
 
 // StoredBefore returns a function that sums, by token, the bytes that sales and corrections stored on a day (yyyy-mm-dd

@@ -76,7 +76,6 @@ func New(o Options) *Outbox {
 // Ring makes Run look soon for due deliveries.
 func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 
-// Mails reports whether documents are mailed.
 func (box *Outbox) Mails() bool { return box.o.Delivery.Mail != nil }
 
 // Archive returns the archive of the documents, or nil.

@@ -126,7 +126,7 @@ func Printable(r *record.View) pdf.Document {
 }
 
 // Archivo returns the legal file of a document, the "Archivo DTE": the signed document with its signature and its seal.
-// The seal is null in contingency. Errors: see Documents.Document.
+// The seal is null in contingency. Errors: CodeNotProcessed for a refused document; see also Documents.Document.
 func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c record.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {

@@ -22,7 +22,7 @@ type Undelivered struct {
 	// MailOldest and ArchiveOldest are when the oldest waiting delivery began.
 	MailOldest    time.Time `json:"mail_oldest,omitzero"`
 	ArchiveOldest time.Time `json:"archive_oldest,omitzero"`
-	// MailTrouble and ArchiveTrouble are the causes of a server's present pause.
+	// MailTrouble and ArchiveTrouble are the causes of a server's last pause, until the server works again.
 	MailTrouble    string `json:"mail_trouble,omitempty"`
 	ArchiveTrouble string `json:"archive_trouble,omitempty"`
 	// GivenUp counts the deliveries that were refused for good or given up; Failures are the first hundred.
@@ -52,7 +52,7 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	for _, entry := range due {
 		s, _, _, _, err := owedOf(entry)
 		if err != nil {
-			continue // it is set aside when it is due
+			continue // deliverDue sets the record aside when it is due
 		}
 		if s.Mail.Pending() {
 			u.Mail++
@@ -95,7 +95,6 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	return len(failed), list, nil
 }
 
-// Collect sends the counts as metrics.
 func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range []struct {
 		step    string

@@ -164,7 +164,7 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 // the other counters.
 const (
 	LineActive   = 1 << 24         // notes and returns in force: they block the origin's invalidation
-	LineCredited = LineActive + 1  // credited amounts, by kind, and then how many credit notes are in force
+	LineCredited = LineActive + 1  // credited amounts, and the number of credit notes: see engine's creditableNames
 	LineReturned = LineActive + 16 // amounts of returned lines, by kind
 )
 

@@ -37,8 +37,8 @@ type Head struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 	// Why is why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
-	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when it was
-	// deferred. For MH, a document's own contingency ends at Until.
+	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
+	// was deferred. For MH, a document's own contingency ends at Until.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
@@ -208,8 +208,8 @@ func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPen
 // PartInvalidation returns the name of the part with the JWS of an invalidation; event is its codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. Every pending event
-// read from the store needs it.
+// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. Call Doubted for every
+// pending event read from the store.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true

@@ -66,7 +66,7 @@ func (l *Lost) Name() string {
 
 // LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. The moved
 // records keep their state and due time. Each start moves them back to their queues, because a repair may have found
-// the piece. It is safe for concurrent use.
+// the piece, and so does each new bundle of contingency events. LostRecords is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -76,12 +76,11 @@ type LostRecords struct {
 	rest []Lost                  // lost records that are in no queue
 }
 
-// NewLostRecords returns the lost records of a store.
 func NewLostRecords(store *storage.Store, log *slog.Logger) *LostRecords {
 	return &LostRecords{store: store, log: log, why: make(map[storage.Code]string)}
 }
 
-// SetAside moves a record to QueueLost, unless it has changed since it was read. why wraps ErrLost.
+// SetAside moves a record to QueueLost, unless it has changed since it was read. why is for people and the log.
 func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why error) error {
 	stored, err := l.store.Get(entry.Code)
 	if err != nil || stored.Revision != entry.Revision || stored.Due == nil || stored.Due.Queue == QueueLost {
@@ -108,8 +107,8 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry moves all lost records back to their queues, which set them aside again if the piece is still lost. It also
-// finds records lost as a whole and documents without a signed form, for List.
+// Retry moves all lost records back to their queues. The next step sets a record aside again if the piece is still
+// lost. Retry also finds records lost as a whole and documents without a signed form, for List.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {
@@ -167,7 +166,7 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 	return err == nil, err
 }
 
-// requeue moves a record to another queue, unless another goroutine is moving it.
+// requeue moves a record to another queue, unless the record's state has changed.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})

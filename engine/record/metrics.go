@@ -32,7 +32,6 @@ func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, labels
 	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, v, values...)
 }
 
-// SendAll sends the metrics of several collectors.
 func SendAll(ch chan<- prometheus.Metric, list ...prometheus.Collector) {
 	for _, c := range list {
 		c.Collect(ch)

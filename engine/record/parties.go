@@ -42,7 +42,7 @@ type Caller struct {
 	MailsOthers bool
 }
 
-// Person is the responsible person or the applicant of an invalidation. DocumentType is CAT-022.
+// Person is the responsible person of an event, or the applicant of an invalidation. DocumentType is CAT-022.
 type Person struct{ Name, DocumentType, Document string }
 
 // Permissions of this appliance in addition to those of SPEC 2.8.
@@ -64,7 +64,8 @@ func (c *Caller) Reads(h *Head) bool {
 		h.PointID == c.Point.ID
 }
 
-// ReadsAll reports whether the caller may read every type of document that its point of sale issues.
+// ReadsAll reports whether the caller may read every known type of document that has a permission, even types that the
+// branch does not issue.
 func (c *Caller) ReadsAll() bool {
 	return !c.OwnTypes || !slices.ContainsFunc(Known(), func(t *bundle.Type) bool {
 		return t.Permission != "" && !c.Issues(t.Document)

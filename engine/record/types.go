@@ -114,7 +114,7 @@ func TypeAt(path string) *bundle.Type {
 	return nil
 }
 
-// Known returns all types, by CAT-002.
+// Known returns the known types, by CAT-002.
 func Known() []*bundle.Type {
 	return slices.SortedFunc(maps.Values(types()), func(a, b *bundle.Type) int {
 		return cmp.Compare(a.Document, b.Document)

@@ -48,7 +48,6 @@ const mostDays = 200
 
 const walkChunk = 256
 
-// Stored is a document of the store.
 type Stored struct {
 	storage.Entry
 	Head *Head

@@ -118,8 +118,9 @@ func forEarlier(list []*shelved, i *shelved) bool {
 	return replaced
 }
 
-// namesOn returns the day whose catalogues name the taxes of a bundle: today, the first day of a future bundle, the
-// last day of an ended bundle, or the day before a bundle for earlier originals begins.
+// namesOn returns the day whose catalogues name the taxes of bundle i: its first day if it begins in the future; the
+// day before it begins if it serves only earlier originals (see forEarlier); the day before a later bundle replaced it;
+// otherwise today.
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From

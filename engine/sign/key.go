@@ -3,7 +3,7 @@
 // memory a key can only make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
 // 2.0.0, jose4j). A key cannot be printed, logged or encoded.
 //
-// A document is signed with a [Right], a value that is spent once: no repeated call signs the same form twice.
+// A document is signed with a [Right] to one form of the document: a Right signs once.
 package sign
 
 import (
@@ -274,7 +274,6 @@ type Signer struct {
 	gate chan struct{}
 }
 
-// New returns a signer with a key.
 func New(k *Key) *Signer { return &Signer{key: k, gate: make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
 // Right is the right to sign one form of one document, once.
@@ -285,7 +284,7 @@ type Right struct {
 	spent  atomic.Bool
 }
 
-// Right makes the right to sign a document in a form (normal, or contingency). Only a Right can sign.
+// Right makes the right to sign a document in a form (normal, contingency, or a correction). Only a Right can sign.
 func (s *Signer) Right(code [16]byte, form string) *Right {
 	return &Right{signer: s, code: code, form: form}
 }

@@ -72,7 +72,6 @@ func (o *Routes) administration() []route {
 	}
 }
 
-// Router returns a router with all routes.
 func (o *Routes) Router() reply.Router {
 	r := reply.NewRouter()
 	r.Read("/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(o.front.Registry,
@@ -234,7 +233,6 @@ type Routes struct {
 	board page.Status
 }
 
-// New returns the routes.
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }
 
 // readyz answers 200 when the branch can issue, even while MH is down.

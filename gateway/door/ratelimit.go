@@ -45,7 +45,6 @@ func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, 
 			Help: "Requests to the operators' listener with a wrong admin token."})}
 }
 
-// Failed counts a wrong admin token.
 func (l *Logins) Failed(address string) {
 	l.count.Inc()
 	l.mu.Lock()
@@ -96,7 +95,6 @@ func (l *Logins) tell() {
 	}
 }
 
-// Counter returns the metric of wrong admin tokens.
 func (l *Logins) Counter() prometheus.Counter { return l.count }
 
 // Buckets are leaky buckets, one for each name. A bucket is stored as the time when it will be empty (GCRA).

@@ -229,7 +229,6 @@ func Declaration(body dte.Value) (cause int64, reason string, d *Filled) {
 	return cause, d.Facts.Get("reason").Text(), d
 }
 
-// ReportNote reads MH's reference of a technical report.
 func ReportNote(body dte.Value) (reference string, d *Filled) {
 	d = reportNote.Fill(body, nil)
 	return d.Facts.Get("reference").Text(), d

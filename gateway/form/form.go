@@ -145,8 +145,8 @@ var ambiguousPayments = map[string][3]string{
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. It removes the reference of a cash payment, which MH's layouts forbid (MF2 p.49).
-// plazo and periodo must come together (pp.50-51).
+// payment completes one payment. It removes the reference of a cash payment: MH's layouts forbid it (MF2 p.49). plazo
+// and periodo must come together (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {

@@ -94,7 +94,7 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad after it, warn if less time than pressing is left, or else otherwise.
+// urgency returns the level of a deadline: bad after it, warn if less than pressing is left, or else the given level.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -172,7 +172,7 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds a line for each type with documents: number and total of the valid ones, and the others as a remark.
+// month adds a line for each type with documents: number and total of those in force, and the others as a remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
@@ -393,7 +393,7 @@ func passwordReason(err error) string {
 	return "password.wrong"
 }
 
-// stopped returns why nothing is issued, without the underlying cause, which is in the log.
+// stopped returns why nothing is issued, without the underlying cause: the log has the cause.
 func stopped(lang string, err error) string {
 	var e *refusal.Error
 	switch {

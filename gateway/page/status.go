@@ -38,7 +38,6 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long a status page is served.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -202,7 +201,7 @@ type Overview struct {
 	Trouble []Trouble // newest first
 }
 
-// Month are the numbers and amounts of the documents that the branch has issued in a month, by type and state.
+// Month has the counts and amounts of the documents that the branch has issued in a month, by type and state.
 type Month struct {
 	Name   string // "2026-11"
 	Totals []documents.Total

@@ -122,7 +122,7 @@ func All() []Code {
 // Types returns the codes that an answer to a till can have as its type.
 func Types() []Code { return types }
 
-// Find returns the entry of a code, or false for a code of a rule, which is not in the list.
+// Find returns the entry of a code, or false if the list lacks the code, as it lacks the codes of rules.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok

@@ -1,5 +1,5 @@
 // Package reply writes answers as JSON: records, lists, results and problems (reply.go, listings.go). It also reads a
-// request's body and headers, and sends answers over HTTP (http.go). Package form reads requests.
+// request's body and headers, and sends answers over HTTP (http.go). Package form interprets the members of the body.
 package reply
 
 import (

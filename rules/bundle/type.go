@@ -124,7 +124,7 @@ type Member struct {
 	Use       string          `json:"use"`   // a name from Groups
 	Shape     string          `json:"shape"` // a name from Shapes, default text
 	Due       []string        `json:"due"`   // for a group: its required members
-	Extra     []Member        `json:"extra"` // for a group: more members; for sale and items: more members of each item
+	Extra     []Member        `json:"extra"` // more members of the group; for "sale" and "items": of each item
 	Required  bool            `json:"required"`
 	Min       json.Number     `json:"min"`
 	Max       json.Number     `json:"max"`

@@ -63,7 +63,7 @@ func (c *Config) BoxAuthority() *certificate.Own {
 	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
 }
 
-// Link returns the connections to MH, for dted's sales and for dtectl doctor. It connects to nothing yet.
+// Link returns the connections to MH, for dted, dtectl doctor and dtectl recover. It connects to nothing yet.
 func (a *Authority) Link() *connpool.Link {
 	return connpool.New(connpool.Options{URL: a.URL, ConnectTimeout: time.Duration(a.ConnectTimeout)})
 }

@@ -221,7 +221,8 @@ func checkBehind(list []storage.Witness) error {
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
 const chainRetry = time.Minute
 
-// CheckEnrolled returns nil if this box has its chain's branch.
+// CheckEnrolled returns nil if this box is enrolled for its branch and not replaced. It also refuses a box that took no
+// point of sale because its store lacks numbers.
 func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	switch {
 	case s.Cloned:

@@ -48,8 +48,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Link is an http.RoundTripper for one server. Each request goes out once, on one connection. Without Run, a Link keeps
-// nothing ready. It is safe for concurrent use.
+// Link is an http.RoundTripper for one server. Each request goes out once, on one connection. Without Run, a Link makes
+// no spare connections. It is safe for concurrent use.
 type Link struct {
 	options   Options
 	scheme    string

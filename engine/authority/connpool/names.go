@@ -12,7 +12,7 @@ import (
 const (
 	// namesFresh is the age at which a name is looked up again: the resolver does not say how long an answer is valid.
 	namesFresh = time.Minute
-	// namesRetry is the time between a failed look-up and the next look-up.
+	// namesRetry is the time between a failed look-up and the next. Without a known address, the next begins at once.
 	namesRetry = 5 * time.Second
 )
 
@@ -53,7 +53,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// refresh starts a look-up, unless a look-up runs or the last is younger than age. A failed look-up is repeated sooner.
+// refresh starts a look-up, unless a look-up runs or the last is younger than age. After a failure see namesRetry.
 func (n *names) refresh(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -106,7 +106,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	turn := make(chan *conn, 1)
 	l.waiting = append(l.waiting, turn)
 	if l.live == 0 {
-		l.names.refresh(0) // for notReady, which must know whether the name server answers
+		l.names.refresh(0) // for notReady: it must know whether the name server answers
 	}
 	l.fill(true)
 	l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await waits for a connection on the channel turn, which is closed when no connection is left or under way.
+// await waits for a connection on the channel turn. The channel is closed when no connection is left or under way.
 func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {
