@@ -134,8 +134,8 @@ func WholeKey(branch string, epoch int64) string {
 // StatusOf returns the branch and the epoch of a key of StatusFolder; ok is false for other keys.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
-	epoch, err := strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64)
-	return branch, epoch, err == nil && epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
+	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // the key shows whether it is a number
+	return branch, epoch, epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 
 // NumberOf returns the number at the end of a key of a version, epoch or act; false if there is none.

@@ -597,6 +597,13 @@ func TestKeys(t *testing.T) {
 	if n, ok := NumberOf(DesiredKey("norte", 12)); !ok || n != 12 {
 		t.Error(n, ok)
 	}
+	for _, key := range []string{"fleet/v1/desired/norte/", "fleet/v1/desired/norte/000000000000.jws",
+		"fleet/v1/desired/norte/-00000000001.jws", "fleet/v1/desired/norte/00000000001x.jws",
+		"fleet/v1/desired/norte/000000000012"} {
+		if n, ok := NumberOf(key); ok {
+			t.Errorf("%s has the number %d", key, n)
+		}
+	}
 	for _, name := range []string{"", "-a", "a-", "a--b", "A", "a/b", "..", "ñ", strings.Repeat("a", 64)} {
 		if CheckName(name) == nil {
 			t.Errorf("%q is taken", name)
