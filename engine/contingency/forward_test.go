@@ -503,6 +503,105 @@ func TestMoves_Fail(t *testing.T) {
 	}
 }
 
+// TestSetAsideUnlistable: exactly the documents that the event's layout refuses are set aside; any other fault is an
+// error.
+func TestSetAsideUnlistable(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		paths []string
+		aside []int
+	}{{[]string{"detalleDTE[1].tipoDoc"}, []int{1}}, {[]string{"detalleDTE[0].tipoDoc", "motivo", "detalleDTE[2].noItem"},
+		[]int{0, 2}}, {[]string{"motivo.fFin"}, nil}, {[]string{"detalleDTE[3].tipoDoc", "detalleDTE[-1]"}, nil}} {
+		w := newContingency(t, &moves{}, answers("none"), now)
+		w.branch.Store = newStore(t, now)
+		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+		g := &group{}
+		for i := range 3 {
+			entry, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+				Code: storage.Code{byte(i)}, State: record.Deferred, Head: []byte("{}"),
+				Due: &storage.Due{Queue: record.QueueReport, At: now}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.documents = append(g.documents, document{entry: entry, head: &record.Head{}})
+		}
+		var faults []dte.Fault
+		for _, path := range c.paths {
+			faults = append(faults, dte.Fault{Path: path, Code: dte.FaultEnum})
+		}
+		if err := w.setAsideUnlistable(t.Context(), g, faults); (err == nil) != (len(c.aside) > 0) {
+			t.Errorf("%v: %v", c.paths, err)
+		}
+		lost, err := w.branch.Store.Due(record.QueueLost, record.Whenever, 9)
+		var got []int
+		for _, entry := range lost {
+			got = append(got, int(entry.Code[0]))
+		}
+		if slices.Sort(got); err != nil || !slices.Equal(got, c.aside) {
+			t.Errorf("%v: %v are set aside, want %v: %v", c.paths, got, c.aside, err)
+		}
+	}
+}
+
+// TestLeave: a period ends with the next whole second, so that no document of the period is later.
+func TestLeave(t *testing.T) {
+	for _, part := range []time.Duration{0, 1, 999_999_999} {
+		now := time.Date(2027, 3, 1, 14, 0, 0, int(part), time.UTC)
+		w := newContingency(t, &moves{}, answers("none"), now)
+		w.branch.Store, w.branch.Rand = newStore(t, now), rand.Reader
+		if err := w.enter(t.Context(), Period{Began: now.Add(-time.Hour), Cause: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.leave(t.Context()); err != nil || w.Current() != nil {
+			t.Fatal(err)
+		}
+		list, err := w.periods()
+		if want := now.Truncate(time.Second).Add(time.Second); err != nil || len(list) != 1 || !list[0].Ended.Equal(want) {
+			t.Errorf("left at %v: %+v, %v", now, list, err)
+		}
+	}
+}
+
+// TestWaitingStretches: a contingency with documents that wait for their event is there, also days after its end; one
+// that MH has the event of is not, unless it continues.
+func TestWaitingStretches(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	w := newContingency(t, &moves{}, answers("none"), now)
+	w.branch.Store = newStore(t, now)
+	unreported := make(map[string]bool)
+	var want []time.Time
+	for i, c := range []struct {
+		began, ended  time.Duration // ago
+		queued, waits bool
+	}{{300 * time.Hour, 290 * time.Hour, false, true}, {200 * time.Hour, 190 * time.Hour, false, false},
+		{60 * time.Hour, 50 * time.Hour, true, false}, {20 * time.Hour, 10 * time.Hour, true, true}} {
+		code, err := dte.NewCode(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &Period{Began: now.Add(-c.began), Ended: now.Add(-c.ended), Cause: int64(i), code: code}
+		entry, err := w.appendRecord(t.Context(), "contingencia", code, record.PeriodEnded, p,
+			storage.Due{Queue: record.QueuePeriod, At: p.Began})
+		if err == nil && !c.queued {
+			_, err = w.moveRecord(t.Context(), entry, record.PeriodEnded, p, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.waits {
+			unreported[code.String()], want = true, append(want, p.Began)
+		}
+	}
+	list, err := w.waitingStretches(unreported)
+	var got []time.Time
+	for _, s := range list {
+		got = append(got, s.began)
+	}
+	if err != nil || !slices.EqualFunc(got, want, time.Time.Equal) {
+		t.Errorf("contingencies of %v, want %v: %v", got, want, err)
+	}
+}
+
 // TestUnripePeriods: a period may resume shortly after its end; a period of a clock that was ahead ends now; a period
 // that ended long ago leaves the queue.
 func TestUnripePeriods(t *testing.T) {
