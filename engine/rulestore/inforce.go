@@ -35,7 +35,8 @@ func (s *Store) floor(m *bundle.Manifest) (floor string) {
 		if i.off != nil {
 			last = dte.Date(i.off.At)
 		}
-		if i.counts() && i.ofGeneration(m) && i.From <= last && (i.off == nil || signed(i)) && (floor == "" || bundle.Compare(i.Version, floor) > 0) {
+		if i.counts() && i.ofGeneration(m) && i.From <= last && (i.off == nil || signed(i)) && (floor == "" ||
+			bundle.Compare(i.Version, floor) > 0) {
 			floor = i.Version
 		}
 	}

@@ -95,6 +95,23 @@ func TestWrite_Refuses(t *testing.T) {
 	}
 }
 
+// TestWrite_LargeCase: a golden case of 2,000 lines may be larger than a layout. A bundle with one, admitted before there
+// was a limit, is opened again at each start.
+func TestWrite_LargeCase(t *testing.T) {
+	_, s := key(t, '1')
+	parts, m := sample()
+	parts["cases/lines-2000.json"] = bytes.Repeat([]byte("{\"numItem\":1}\n"), 100_000)
+	data, err := Write(parts, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := Inspect(data); err != nil || len(b.Cases()) != 1 {
+		t.Errorf("%v, %v", b, err)
+	} else if _, err := Reopen(data, b.Digest); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCompareCases: copies of one golden case do not count as other cases.
 func TestCompareCases(t *testing.T) {
 	made := func(cases ...string) *Bundle {
