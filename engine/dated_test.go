@@ -55,3 +55,21 @@ func TestIssue_ClockAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestInvalidate_ClockWrong: an invalidation has MH's time, and its window ends by MH's time, however wrong the box's
+// clock is: the books show it in the month in which MH has it.
+func TestInvalidate_ClockWrong(t *testing.T) {
+	for _, wrong := range []time.Duration{-5 * 24 * time.Hour, -time.Hour, time.Hour, 40 * 24 * time.Hour} {
+		enginetest.InBubbleFrom(t, time.Date(2026, 12, 2, 16, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+			for _, sale := range []*record.View{b.Issue(enginetest.Invoice("i", enginetest.Item(1, "1", "5"))),
+				b.Issue(enginetest.Voucher("v", enginetest.Item(1, "1", "5")))} {
+				b.Skew.Store(int64(wrong))
+				r, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(sale, 2, ""))
+				if err != nil || r.Estado != record.EstadoInvalidated || dte.Date(r.Invalidation.At) != "2026-12-02" {
+					t.Errorf("%s, by a clock %v ahead: %+v, %v", sale.Tipo, wrong, r, err)
+				}
+				b.Skew.Store(0)
+			}
+		})
+	}
+}

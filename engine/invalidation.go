@@ -109,10 +109,24 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 
 var errNothingSent = errors.New("nothing was sent")
 
+// authorityTime returns the time by MH's clock, or by the box's clock if MH does not answer. It asks MH if the two
+// differ: either the box's clock is wrong, or the box was suspended since MH's last answer.
+func (e *Engine) authorityTime(ctx context.Context) time.Time {
+	now, at := e.now(), e.sender.Client.Time()
+	if now.Sub(at).Abs() > time.Minute {
+		e.sender.Client.Probe(ctx)
+		now, at = e.now(), e.sender.Client.Time()
+	}
+	if at.IsZero() || now.Sub(at).Abs() <= 2*time.Second { // MH's time may be late
+		return now
+	}
+	return at
+}
+
 // beginInvalidation checks, signs and stores the event. After the event is stored, a crash is safe. stored is its size.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
-	now := e.dated(e.now())
+	now := e.authorityTime(ctx)
 	day := dte.Date(now)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {
@@ -146,7 +160,7 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		Version: rule.Filler.Version(), Rule: rule.Ref, TokenID: req.Caller.TokenID}
 	entry, err = e.move(ctx, entry, storage.Change{To: record.Accepted,
 		Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
-		Due:   &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
+		Due:   &storage.Due{Queue: record.QueueInvalidate, At: e.now().Add(invalidateAfter)}}, &next)
 	if err != nil {
 		return entry, nil, 0, err
 	}
@@ -494,14 +508,14 @@ func (e *Engine) Appraise(ctx context.Context, req InvalidationRequest) (*Apprai
 	case h.Invalidation.Pending():
 		a.Verdict = RecallPending
 	default:
-		err = e.judge(a, req, &origin{entry: entry, head: h})
+		err = e.judge(ctx, a, req, &origin{entry: entry, head: h})
 	}
 	return a, err
 }
 
 // judge sets the verdict by the rules of the law and of the layout (MF2 pp.9-17).
-func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
-	now := e.now()
+func (e *Engine) judge(ctx context.Context, a *Appraisal, req InvalidationRequest, o *origin) error {
+	now := e.authorityTime(ctx)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "No rule for invalidations is in force",
