@@ -315,7 +315,7 @@ func (e *Engine) roomWithout(o *origin) error {
 
 // lastDay returns the last day on which a document may be invalidated, counted from its seal: some months later, or a
 // business day of the next month. If the event's bundle sets no window for a type, the type's own window applies; for a
-// type without a window, it is the day before the seal.
+// type without a window, the result is the day before the seal.
 func lastDay(rule *rulestore.Event, h *record.Head) string {
 	sealed := sealedAt(h)
 	switch months, day := windowOf(rule, h.Document); {

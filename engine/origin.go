@@ -242,8 +242,8 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	return changes, nil
 }
 
-// noteFacts completes a note from its original: the reference, the receptor fields that the till omits, and the flags,
-// which must equal the original's (SPEC 4.4). It adds a fault for each value that contradicts the original.
+// noteFacts completes a note from its original: the reference, the receptor fields that the till omits, and the flags:
+// they must equal the original's (SPEC 4.4). It adds a fault for each value that contradicts the original.
 func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
 	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
 		was := o.facts.Get(flag).Bool()

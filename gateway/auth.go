@@ -245,7 +245,7 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight reports whether a request is a browser's preflight, which has no body.
+// isPreflight reports whether a request is a browser's preflight, without a body.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&

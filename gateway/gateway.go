@@ -244,7 +244,7 @@ type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
 
-// Serve answers the tills until ctx ends. It then accepts no requests, and waits 10 s at most for those in progress.
+// Serve answers the tills until ctx ends. It then accepts no request, and waits at most 10 s for the requests in hand.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()

@@ -116,7 +116,7 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 	return nil
 }
 
-// number gives an act its number, and stores the act with the box's mark, which covers the number.
+// number gives an act its number, and stores the act with the box's mark. The mark covers the number.
 func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error {
 	a, err := t.store.Begin(ctx, storage.Keys{Series: t.series})
 	if err != nil {

@@ -42,7 +42,7 @@ type Options struct {
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// Rehearsal accepts a simulated authority's seals in production, which otherwise give ErrSimulated.
+	// Rehearsal accepts a simulated authority's seals in production. Without Rehearsal they give ErrSimulated.
 	Rehearsal bool
 }
 
@@ -74,7 +74,7 @@ func (c *Client) Time() time.Time {
 	return c.said.Add(time.Since(c.heard))
 }
 
-// Format prints MH's address. fmt would otherwise print the fields, which hold the password and the token.
+// Format prints MH's address. Without Format, fmt would print the fields, with the password and the token.
 func (c *Client) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "authority %s", c.options.BaseURL)
 }

@@ -98,8 +98,8 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 
 // SettleRefusal finds out whether a refusal is final. It may not be final if MH answers "already registered", or if an
 // earlier sending had no answer; sent is the time of the last such sending, or zero. If MH has our code, the outcome is
-// Accepted. If MH has only the number, under another code, the outcome is Rejected, which is final. Unknown means that
-// the result cannot be known yet.
+// Accepted. If MH has only the number, under another code, the outcome is Rejected, and final. Unknown means that the
+// result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document, and may still accept an earlier sending that had no answer"

@@ -141,7 +141,7 @@ func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction 
 // Settled must be called when MH has decided a document. It clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
-// ErrAway means that MH did not answer. If it does not answer a probe either, the backlog waits (see Contingency.away).
+// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits (Contingency.away).
 var ErrAway = errors.New("MH did not answer")
 
 // Branch is what the contingency uses of its branch. Every field but Reachable is required.

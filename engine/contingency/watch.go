@@ -29,7 +29,7 @@ func (c *Contingency) Hold() (p *Period, release func()) {
 	return c.period, c.mu.RUnlock
 }
 
-// enter puts the branch in contingency, if it is not in one. A period that ended a moment ago resumes.
+// enter puts the branch in contingency, unless a period is open. A period that ended a moment ago resumes.
 func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

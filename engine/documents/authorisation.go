@@ -145,7 +145,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 			err = t.countEvent(entry)
 		}
 		if err != nil {
-			t.open = append(t.open, open[i:]...) // the events before it are counted
+			t.open = append(t.open, open[i:]...) // the events before event i are counted
 			return false, err
 		}
 	}

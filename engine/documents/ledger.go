@@ -152,7 +152,7 @@ func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	return p, err
 }
 
-// gather adds a day's ids to the page, which keeps the lowest limit+1 ids. Ids of two days may alternate.
+// gather adds a day's ids to the page. The page keeps the lowest limit+1 ids. Ids of two days may alternate.
 func (p *page) gather(d *day, wanted []bool, q query) {
 	have := len(p.ids)
 	for _, r := range d.rows[d.firstAbove(q.after):] {

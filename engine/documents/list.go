@@ -132,7 +132,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // else it has just changed, or is not searched
+			if match(groupOf(entries[i], h)) && f.finds(h) { // else the record has just changed, or is excluded
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
@@ -248,7 +248,7 @@ var ErrCursor = storage.ErrCursor
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.
-// Without a result, it waits for one until ctx ends. Errors: ErrCursor, or the store's.
+// Without a result, it waits for a result until ctx ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()

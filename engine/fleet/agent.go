@@ -2,7 +2,7 @@
 // them out if the branch's own checks allow it, and writes the results back. No sale waits for the agent, however long
 // the object store is unreachable.
 //
-// Every step of the agent can be repeated. Its memory is one small file (state.go), which it writes before it acts.
+// Every step of the agent can be repeated. Its memory is one small file (state.go). It writes the file before it acts.
 // Only the branch's rule store (the "shelf") says which bundles are in force.
 package fleet
 
@@ -27,8 +27,8 @@ import (
 const (
 	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
-	// DefaultLook is the longest time between two reads of the branch's enrolments, which show whether another box has
-	// the branch. lookSoon replaces it while the store does not answer.
+	// DefaultLook is the longest time between two reads of the branch's enrolments: they show whether another box has
+	// the branch. lookSoon replaces DefaultLook while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
 	// askFor limits the time of a request for a small object, fetchFor for a bundle.
@@ -90,7 +90,7 @@ type Agent struct {
 
 	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state
-	// The highest number of each series that this box's key is known to have reported, in this run. Never altered
+	// The highest number of each series that this box's key is known to have reported, in this run. Replaced as a whole
 	reported map[string]uint64
 	// The latest verified version; nil: none, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
@@ -115,7 +115,7 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Fence returns the fence, which decides whether this box may issue numbers.
+// Fence returns the fence. The fence decides whether this box may issue numbers.
 func (a *Agent) Fence() *Fence { return a.fence }
 
 // Run works until ctx ends.
@@ -383,7 +383,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	return fault
 }
 
-// takeSettings fetches the desired settings file, which takes effect at the next start of the appliance.
+// takeSettings fetches the desired settings file. The file takes effect at the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := a.wanted(d)
 	if want.Settings == a.state.Settings {

@@ -179,7 +179,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
-// cancelled reports whether the centre took a bundle off before its first day, which is still to come.
+// cancelled reports whether the centre took a bundle off whose first day is still to come.
 func (a *Agent) cancelled(b *Bundle) bool {
 	return b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now())
 }

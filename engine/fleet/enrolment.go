@@ -200,8 +200,8 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 	return reason
 }
 
-// lacks returns errBehind if the branch gave a number at a point of sale that the store's own numbers do not reach. It
-// ignores closed points, and series of years before both the enrolment n and the box's date, which may be wrong.
+// lacks returns errBehind if the branch gave a number at p above the last number in this store. It ignores closed
+// points, and series of years before both the enrolment n and the box's date: the date may be wrong.
 func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for _, series := range slices.Sorted(maps.Keys(given)) {

@@ -14,7 +14,7 @@ import (
 // Fence decides whether this box may issue numbers. Its methods send no request to the store; only Await waits for the
 // requests of the agent and the shipper.
 type Fence struct {
-	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
+	kicked fairqueue.Bell // wakes the agent to read the enrolments
 
 	mu       sync.Mutex
 	standing Standing

@@ -46,7 +46,7 @@ type Hook struct {
 	key     storage.Idempotency // finds the record of the hook's position
 	code    storage.Code        // of the record
 	after   uint64              // cursor: earlier results were accepted
-	failing atomic.Int64        // when posts began to fail, Unix nanoseconds; 0: they do not fail
+	failing atomic.Int64        // when posts began to fail, Unix nanoseconds; 0: posts succeed
 	posts   *prometheus.CounterVec
 	waiting prometheus.GaugeFunc
 }

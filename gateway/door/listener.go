@@ -210,7 +210,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close closes the connection, which no longer counts.
+// Close closes the connection, and counts it no longer.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)

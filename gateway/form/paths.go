@@ -181,7 +181,7 @@ func (d *Filled) requestPath(path string) string {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)
-	if match == nil && in == inResumen { // a total is reported at the lines, which are its parts
+	if match == nil && in == inResumen { // a fault of a total is reported at the lines: they are its parts
 		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
 	}
 	if match == nil {

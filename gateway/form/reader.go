@@ -164,7 +164,7 @@ func hint(name string, fields []field) string {
 	return ""
 }
 
-// text checks a text, which must contain a visible character and no unprintable character. If f.blank is set, a text
+// text checks a text: it must contain a visible character and no unprintable character. If f.blank is set, a text
 // without a visible character counts as absent.
 func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
@@ -335,7 +335,7 @@ func (r *reader) faulty(path string) bool {
 // Kinds of identity documents (CAT-022) with a fixed number of digits.
 const (
 	kindDUI = "13" // 9 digits
-	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons
+	kindNIT = "36" // 14 digits, or the 9 digits of the DUI: it replaced the NIT of persons
 )
 
 // identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because MH's layouts write them

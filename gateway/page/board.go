@@ -172,7 +172,7 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds a line for each type with documents: number and total of those in force, and the others as a remark.
+// month adds a line for each type with documents: count and total of the processed documents, the others as a remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return

@@ -121,7 +121,7 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	near []object                 // listed, by branch and epoch; without an epoch far above the one before
+	near []object                 // listed, by branch and epoch; without epochs far above the epoch before
 	tags map[string]string        // of near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
@@ -136,8 +136,8 @@ type readEnrolment struct {
 	err error // nil, or an error for which foreign returns true
 }
 
-// enrolmentsFile is the cache file for enrolments, which the store has too. rekeyedFile is the cache file for the
-// director's key that has signed all enrolments again.
+// enrolmentsFile is the cache file for enrolments. rekeyedFile is the cache file for the director's key that has signed
+// all enrolments again.
 const (
 	enrolmentsFile = "enrolments"
 	rekeyedFile    = "rekeyed"
@@ -172,7 +172,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		if o.owner != last.owner {
 			last = object{owner: o.owner}
 		}
-		if o.number-last.number <= maxForeign { // otherwise a thief wrote it, to slow the centre down
+		if o.number-last.number <= maxForeign { // otherwise a thief wrote the object, to slow the centre down
 			last, e.near, e.tags[o.Key] = o, append(e.near, o), o.Tag
 		}
 	}
@@ -288,7 +288,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	return r.Enrolment, r.err
 }
 
-// together calls a function n times, at once as far as the store allows, and returns the first error.
+// together calls a function n times, at most StoreConnections calls at once, and returns the first error.
 func together(n int, do func(int) error) error {
 	var all errgroup.Group
 	all.SetLimit(config.StoreConnections)

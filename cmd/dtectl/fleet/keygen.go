@@ -303,7 +303,7 @@ func (c *Chain) reads(ctx context.Context, group string, last fleetproto.Verifie
 	for n := last.Version; ; n++ {
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
 		switch {
-		case errors.Is(err, archive.ErrNotFound) && n == last.Version: // only this centre has it
+		case errors.Is(err, archive.ErrNotFound) && n == last.Version: // only this centre has the version
 		case errors.Is(err, archive.ErrNotFound):
 			return last, nil
 		case err != nil && !foreign(err):
@@ -354,7 +354,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		}
 	}
 	now := chain.Now()
-	// enrol closes a point of sale for its own year alone
+	// enrol closes points of sale for the current year only: a thief closed a point for a later year
 	thiefs := func(p fleetproto.ClosedPoint) bool { return p.Year > dte.Year(now) }
 	var closed []fleetproto.ClosedPoint // of the head, then of all versions: a closed point of sale stays closed
 	if head != nil {

@@ -35,9 +35,9 @@ const maxMends = 500
 // maxForeignVersions is how many objects of other authors are skipped among a group's versions.
 const maxForeignVersions = 50
 
-// Head returns a group's last version that the director signed; nil if there is no such version. A list may lag: like a
-// box, Head also requests versions after the listed ones, until one is missing. It skips objects that the director did
-// not sign.
+// Head returns a group's last version that the director signed; nil if the group has no object. A list may lag: like a
+// box, Head also requests the versions after the listed versions, until a version is missing. It skips objects that the
+// director did not sign; if the director signed none, it returns an error.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -206,7 +206,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 		d = *head.Desired
 		d.Version, d.Previous = head.Last.Version+1, head.Last.Digest
 		d.Mends = append(slices.DeleteFunc(slices.Clone(head.Mends), func(m fleetproto.Verified) bool {
-			return m.Digest == head.Previous // the version before the head, which is not lost
+			return m.Digest == head.Previous // the version before the head is not lost
 		}), head.Lost...)
 		if head.Last.Version != head.Version || len(d.Mends) > 0 {
 			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest}) // see Before

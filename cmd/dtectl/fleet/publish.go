@@ -122,7 +122,7 @@ func (c *Publish) share() int {
 	return 500
 }
 
-// load reads and verifies the files like a branch: it refuses a bundle that the pinned keys have not signed.
+// load reads the files. If the centre's settings pin keys, it refuses a bundle that these keys have not signed.
 func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
 	read := bundle.Inspect
@@ -169,7 +169,7 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 	return state, files, nil
 }
 
-// runs reports whether a branch of a group has reported a rule in its store, in force or not.
+// runs reports whether a branch of a group has reported a rule, in force or coming.
 func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	return slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules,

@@ -23,7 +23,7 @@ type Branch struct {
 	// Status is the report of the branch's box or, without an enrolment, of a box that could be enrolled; nil: there is
 	// no credible report.
 	Status *fleetproto.Status
-	// Stranger is the report of another box, which waits to replace the enrolled box.
+	// Stranger is the report of another box that waits to replace the enrolled box.
 	Stranger *fleetproto.Status
 	Former   int64 // epoch of a replaced box that still reports; 0: none
 	// Seen is when the status was written, by the store's or the box's clock, whichever is earlier. Zero: no status.
@@ -407,7 +407,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				v.Lost[0].Version, v.Group)
 		}
 	}
-	reaches := make(map[string]bool) // whether a box goes on, by group and version that it holds
+	reaches := make(map[string]bool) // whether a box with a version can continue, by group and version
 	for _, b := range out.Branches {
 		v := out.Desired(b.Group())
 		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group ||
@@ -436,8 +436,8 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// reaches reports whether a box that holds a version (held) will accept a later version of the director's, or holds the
-// head (v) already: the head mends its version, or the versions after its own follow it, as far as the director's next.
+// reaches reports whether a box with the version held can continue: held is the head v, v mends held, or the store's
+// next objects follow held without a break, up to a version that the director signed, or up to v.Last.
 func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verified) (bool, error) {
 	if slices.Contains(v.Mends, held) || held == (fleetproto.Verified{Version: v.Version, Digest: v.Digest}) {
 		return true, nil

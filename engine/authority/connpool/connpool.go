@@ -1,5 +1,5 @@
 // Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect. It looks up
-// names and connects in the background, which may take seconds; a sale's request waits only a short time for a ready
+// names and connects in the background, even for seconds; a sale's request waits only a short time for a ready
 // connection. Begin with Link.
 package connpool
 

@@ -97,7 +97,7 @@ type Rollout struct {
 	Pilots    []string  `json:"pilots,omitempty" is:"name?" most:"5000"`
 	Share     int       `json:"share,omitempty" most:"10000"`
 	NotBefore time.Time `json:"not_before,omitzero"` // no box applies the state before this time
-	// Opened is when this ring was opened, and its soak time began.
+	// Opened is when this ring was opened, or resumed after a hold. The soak time begins then, or at a later NotBefore.
 	Opened time.Time `json:"opened" is:"set"`
 	// Held stops the roll-out: no further box applies the state, and boxes that have applied it keep it.
 	Held bool `json:"held,omitempty"`
@@ -251,7 +251,7 @@ func (d *Desired) check() error {
 }
 
 // Enrolment names the box that has a branch from an epoch on. The director signs it: the store's credentials alone must
-// not suffice to take a branch from its box. A box that finds a higher epoch than its own issues no more numbers.
+// not suffice to take a branch from its box. A box that finds a higher epoch of another box issues no more numbers.
 //
 // A box that is not enrolled yet writes its status, with its key, like any other box. The operator compares the key's
 // Fingerprint with that on the box's screen, and enrols the box.

@@ -51,7 +51,8 @@ type Status struct {
 	Today   int64    `json:"today,omitempty"`
 	Refused int64    `json:"refused,omitempty"`
 	Copy    *Shipped `json:"copy,omitempty"` // nil: the box does not ship its second copy
-	// Last is the last number of each series of the year in the box's store. A store with lower numbers is out of date.
+	// Last is the last number of each series of the year, in January also of the year before, that this box reported or
+	// has in its store. A store with lower numbers is out of date.
 	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
@@ -327,11 +328,11 @@ const (
 	ActAdmitted  = "admitted"  // a bundle is on the shelf and becomes live on its first day
 	ActRefused   = "refused"   // the branch refused a bundle of the desired state
 	ActLive      = "live"      // a bundle is in force
-	ActReturned  = "returned"  // the branch has gone back by itself, which counts as a failure of the roll-out
+	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out failed there
 	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
 	ActSettings  = "settings"  // a settings file is in force
 	ActRestored  = "restored"  // the box continues from a copy or a backup
-	ActReplaced  = "replaced"  // another box has replaced this box, which issues no more numbers
+	ActReplaced  = "replaced"  // another box has replaced this box: this box issues no more numbers
 )
 
 // Act reports an event in a branch. A branch's acts are numbered without gaps across its boxes.

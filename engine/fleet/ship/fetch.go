@@ -29,7 +29,7 @@ type Fetched struct {
 	Newer  []int64 // later epochs whose boxes shipped too
 	Whole  bool    // the box has declared that its whole copy is in the store
 	Parts  int64   // fetched parts
-	Pieces int64   // fetched pieces, those in parts included
+	Pieces int64   // fetched pieces, with the pieces in parts
 	Bytes  int64
 	Before int64 // how many of Bytes an earlier call fetched
 	// Doubt is why some pieces were read instead of their parts; nil: all parts were used.
@@ -325,7 +325,7 @@ type progress struct {
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
-// noLink makes an open fail at a symbolic link, which another account may have made to a file of this account.
+// noLink makes an open fail at a symbolic link: another account may have made the link to a file of this account.
 const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }

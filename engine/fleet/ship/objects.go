@@ -31,7 +31,7 @@ const (
 	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
 	perGet   = 64 << 10 // bytes that the progress adds for each request
-	patience = 100      // after so many invalid objects at the end of a copy, find gives up
+	patience = 100      // after so many invalid objects at a copy's end, or unlisted epochs, a search gives up
 	// A hostile store must not fill the box's memory: at most so many objects in a list, and bytes in a piece's object.
 	mostListed = 1 << 20
 	maxHead    = 64 << 10

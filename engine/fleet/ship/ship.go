@@ -78,7 +78,7 @@ type Options struct {
 // Shipper ships the second copy. Only one goroutine may call Step and Run.
 type Shipper struct {
 	o    Options
-	seen map[string]int64 // sizes of the files at the last Step: earlier bytes are synced
+	seen map[string]int64 // sizes of the files at the last Step: the bytes up to there are on the medium by now
 	took time.Duration    // how long the last piece took
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
@@ -91,7 +91,7 @@ type Shipper struct {
 	sent    map[string]int64
 	checked checked
 	at      time.Time // when the last piece was shipped
-	why     string    // why shipping has stopped; empty: it continues
+	why     string    // why shipping has stopped; empty: shipping continues
 	carried carried
 }
 
