@@ -83,7 +83,7 @@ type Engine struct {
 	shelf   *rulestore.Store
 	rules   func() *rulestore.Book // returns the book in force
 	issuer  record.Issuer
-	keys    storage.Locks    // idempotency keys of running requests, and "recall"
+	keys    storage.Locks    // by the idempotency keys of running requests, and by "recall"
 	large   *fairqueue.Queue // turns of sales with many lines, by token
 
 	counting sync.Mutex

@@ -42,7 +42,7 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 type creditable [len(creditableNames)]dte.Amount
 
 const (
-	oneNote = len(bundle.CreditableNames) + iota // counts the notes, because their amounts may be 0 (see exclusive)
+	oneNote = len(bundle.CreditableNames) + iota // counts the credit notes: their amounts may be 0 (see exclusive)
 	charges
 	otherTaxes // taxes that creditableNames does not name
 

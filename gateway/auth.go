@@ -270,8 +270,8 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
-	// In sales over 32 KiB, a token may send Large bytes a second on average, and eight times as many at once. Default
-	// 1 MiB: a sale of 2,000 lines each second.
+	// In sales over 32 KiB, a token may send Large bytes a second on average, and eight times as many, at least 1 MiB,
+	// at once. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64

@@ -154,7 +154,8 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 	})
 }
 
-// group is the content of one event: documents with the same period (or no period), cause, motive and establishment.
+// group is the content of one event: documents with the same period (or none), cause, motive, establishment, and number
+// of refusals.
 type group struct {
 	period, motive, establishment string
 	cause                         int64
@@ -336,7 +337,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents",
 			h.Documents, "text", receipt.Text())
 	} else {
-		if h.Sealed = now.UTC(); h.Again { // MH sealed the event at any time since it was signed
+		if h.Sealed = now.UTC(); h.Again { // MH sealed the event at any time since the signature
 			record.Earliest(&h.Sealed, entry.Due.At.UTC())
 		}
 		h.Limit = h.Sealed.Add(c.law().documents)

@@ -138,7 +138,7 @@ func (c *Contingency) Wake() { c.work.Ring() }
 // CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
-// Settled must be called when MH has decided a document. It clears the document's lot size.
+// Settled clears the lot size of a document that MH has decided.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
 // ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits (Contingency.away).

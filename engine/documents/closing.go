@@ -36,7 +36,7 @@ type Closing struct {
 	Series        []ClosingSeries  `json:"series"`
 	Payments      []ClosingPayment `json:"pagos"`
 	Net           ClosingNet       `json:"neto"`
-	// Unread counts documents whose signed bytes or origin the store has lost: their VAT, payments or kind are missing.
+	// Unread counts lost signed bytes and lost origins of documents: VAT and payments, or the kind, are unknown.
 	Unread int `json:"sinDetalle"`
 	// Later counts the documents of the day that were issued after the Z. It is counted at each showing of the Z.
 	Later int `json:"posteriores"`

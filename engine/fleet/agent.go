@@ -336,7 +336,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, err = a.o.Chain.OpenDesired(o.Data, fleetproto.StillTrusted(a.o.Director, signer), a.o.Group, version)
 		}
 		signed := err == nil
-		if !signed { // read it all the same: a later version may contain its digest
+		if !signed { // read the version all the same: a later version may contain its digest
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		linked = linked && d != nil && d.Follows(seen) == nil

@@ -125,13 +125,13 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
-		case b.Where == Coming && rollout != "" && b.Ordered: // the box may have lost its state after admitting it
+		case b.Where == Coming && rollout != "" && b.Ordered: // the box may have lost its state after the admission
 			return "", a.take(r, rollout)
 		case b.inForce():
 			return "", nil
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
-		case a.cancelled(b): // it must be admitted again
+		case a.cancelled(b): // the bundle must be admitted again
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
 			if err = a.take(r, rollout); err == nil {

@@ -74,7 +74,7 @@ type enrolled struct {
 type taken struct {
 	Rollout string           `json:"rollout"`
 	State   fleetproto.State `json:"state"` // of the roll-out
-	// Rules are the roll-out's bundles that the branch did not have before.
+	// Rules are the roll-out's bundles that were neither in force here nor in the live state at the beginning.
 	Rules  []fleetproto.Rule `json:"rules,omitempty"`
 	Stage  fleetproto.Stage  `json:"stage"`
 	Since  time.Time         `json:"since"`

@@ -167,7 +167,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server accepted the message; if neither is set, the message waits
+	Sent                   bool // the mail server accepted the message; if neither Sent nor Refused, it waits
 	Refused                bool // the mail server refused the message for good
 }
 

@@ -58,7 +58,7 @@ const (
 	QueueInvalidate  = "invalidate"  // Accepted, with a signed invalidation that MH has not answered
 	QueueCorrect     = "correct"     // Rejected after the sale: documents that can still be corrected
 	QueueDeliver     = "deliver"     // to be mailed or archived: documents and letters
-	QueueUndelivered = "undelivered" // given up, until a resend succeeds: documents and letters
+	QueueUndelivered = "undelivered" // given up, until a retry, or a resend that succeeds: documents and letters
 	QueuePeriod      = "period"      // the open period, and ended periods for at least two days
 	QueueEvent       = "event"       // events until MH has decided and their documents are moved
 	QueueLot         = "lot"         // lots until each of their documents has its result

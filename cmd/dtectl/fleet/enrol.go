@@ -139,7 +139,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 			}
 		}
 	}
-	for _, p := range closing { // nobody could open it again
+	for _, p := range closing { // nobody could open a closed point again
 		if name := chosen[0].branch; !slices.Contains(given[p], name) {
 			return fmt.Errorf("--close: no box of %s had the point of sale %s; nothing was enrolled", name, p)
 		}

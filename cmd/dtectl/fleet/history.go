@@ -99,7 +99,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 	if err != nil {
 		return nil, err
 	}
-	var known map[string]seen // read before the list
+	var known map[string]seen // read before the list: else a new act would seem lost
 	if err := c.recall(seenFile, &known); err != nil {
 		return nil, err
 	}

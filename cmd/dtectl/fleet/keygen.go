@@ -377,7 +377,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			if head.Last, err = both.reads(ctx, group, held); err != nil || begun && head.Last == held {
 				return err
 			}
-			head.Lost = append(head.Lost, held) // behind a gap lie a thief's versions
+			head.Lost = append(head.Lost, held) // the versions behind a gap may be a thief's
 		}
 		if head != nil {
 			term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,

@@ -25,7 +25,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeBy
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := cmp.Or(c.site.latest.Load(), new(Survey))
 	for _, b := range s.Branches {
-		// anybody who can write to the store can name branches
+		// only enrolled branches: anybody who can write to the store can name others
 		if b.Enrolment != nil && (c.only == "" || c.only == b.Name) {
 			b.collect(ch)
 		}

@@ -111,7 +111,7 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 }
 
 // Restore puts back the versions that the store has lost, if this centre has kept them, and returns their names. An
-// error in one group stops no other.
+// error in one group does not stop the other groups.
 func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
 		more, fault := c.restore(ctx, group)

@@ -21,7 +21,7 @@ import (
 // Roll is dtectl fleet roll.
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
-	// Follow repeats the work until the roll-outs have reached all branches, or one is held because it harms.
+	// Follow repeats the work until the roll-outs have reached all branches, or a harmful roll-out is held.
 	Follow bool `help:"Go on and open ring after ring, until all branches have it or it does harm."`
 
 	said map[string]string // last text printed, by group

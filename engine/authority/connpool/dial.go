@@ -29,7 +29,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	var (
 		s  = Steps{Failed: "lookup"}
 		at time.Time
-		mu sync.Mutex // guards Steps: an abandoned handshake may still write to it
+		mu sync.Mutex // guards s: an abandoned handshake may still write to s
 	)
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, stepsKey{}, &s), &httptrace.ClientTrace{
 		TLSHandshakeStart: func() {

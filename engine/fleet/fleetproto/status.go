@@ -331,7 +331,7 @@ const (
 	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out failed there
 	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
 	ActSettings  = "settings"  // a settings file is in force
-	ActRestored  = "restored"  // the box continues from a copy or a backup
+	ActRestored  = "restored"  // reserved: no box writes this act
 	ActReplaced  = "replaced"  // another box has replaced this box: this box issues no more numbers
 )
 
