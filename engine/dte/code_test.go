@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,37 @@ func TestClock(t *testing.T) {
 	at = at.Add(2 * time.Second)
 	if d, h, y := Date(at), Hour(at), Year(at); d != "2027-01-01" || h != "00:00:00" || y != 2027 {
 		t.Errorf("%s %s %d", d, h, y)
+	}
+}
+
+func TestParseCatalogues(t *testing.T) {
+	const whole = `{"version":"1.1","source":"MH","catalogues":{"CAT-014":{"name":"Unidad","values":{"59":"Unidad",` +
+		`"01":"metro"}},"CAT-003":{"name":"Modelo","values":{"1":"previo"}}}}`
+	c, err := ParseCatalogues([]byte(whole))
+	if err != nil || c.Version() != "1.1" {
+		t.Fatal(c, err)
+	}
+	if l := c.Lists(); len(l) != 2 || l[0].ID != "CAT-003" || l[1].Name != "Unidad" || len(l[1].Texts) != 2 {
+		t.Errorf("%+v", l)
+	}
+	for of, want := range map[[2]string]string{{"CAT-014", "59"}: "Unidad", {"CAT-014", "60"}: "",
+		{"CAT-015", "59"}: "", {"CAT-003", "1"}: "previo"} {
+		if got, ok := c.Lookup(of[0], of[1]); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", of, got, ok)
+		}
+	}
+	var nothing *Catalogues
+	if _, ok := nothing.Lookup("CAT-014", "59"); ok || nothing.Lists() != nil || nothing.List("CAT-014") != nil {
+		t.Error("no catalogues have a list")
+	}
+	for _, change := range [][2]string{{`"1.1"`, `""`}, {`"MH"`, `""`}, {`"name":"Unidad",`, ``}, {`"metro"`, `1`},
+		{`"metro"`, `null`}, {`{"1":"previo"}`, `{}`}, {`"name":"Modelo"`, `"name":""`}, {`}}}}`, `}}}`}} {
+		text := strings.Replace(whole, change[0], change[1], 1)
+		if _, err := ParseCatalogues([]byte(text)); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+	if _, err := ParseCatalogues([]byte(`{"version":"1.1","source":"MH","catalogues":{}}`)); err == nil {
+		t.Error("catalogues without a list are read")
 	}
 }

@@ -12,19 +12,22 @@ func TestSum(t *testing.T) {
 	edges := []Amount{0, 1, -1, MaxAmount, -MaxAmount, 49 * Scale / 10000, 50 * Scale / 10000, -50 * Scale / 10000,
 		1<<63 - 1, -1 << 63}
 	for range 200 {
-		var s, other Sum
+		var s, other, taken Sum
 		want := new(big.Int)
 		for range r.IntN(200) {
 			a := edges[r.IntN(len(edges))]
 			if r.IntN(2) == 0 {
 				a = Amount(r.Uint64())
 			}
-			switch big := big.NewInt(int64(a)); r.IntN(3) {
+			switch big := big.NewInt(int64(a)); r.IntN(4) {
 			case 0:
 				s.Add(a)
 				want.Add(want, big)
 			case 1:
 				s.Sub(a)
+				want.Sub(want, big)
+			case 2:
+				taken.Add(a)
 				want.Sub(want, big)
 			default:
 				other.Add(a)
@@ -32,6 +35,10 @@ func TestSum(t *testing.T) {
 			}
 		}
 		s.Merge(other)
+		s.Take(taken)
+		if s.Negative() != (want.Sign() < 0) {
+			t.Fatalf("%s: negative is %v", want, s.Negative())
+		}
 		half := big.NewInt(Scale / 200)
 		if want.Sign() < 0 {
 			half.Neg(half)
@@ -47,10 +54,31 @@ func TestSum(t *testing.T) {
 			t.Errorf("%s: %s, an amount is written %s", a, s.Fixed2(), a.Fixed2())
 		}
 	}
+	for _, a := range edges {
+		for _, limit := range edges[:8] {
+			for _, by := range []Amount{-1, 0, 1} {
+				var s Sum
+				s.Add(a)
+				s.Add(by)
+				exact := new(big.Int).Add(big.NewInt(int64(a)), big.NewInt(int64(by)))
+				near := exact.CmpAbs(big.NewInt(int64(limit))) <= 0
+				if limit >= 0 && s.Within(limit) != near {
+					t.Errorf("%s is within %d: %v", exact, limit, !near)
+				}
+			}
+		}
+	}
 	var two Sum
 	most := Amount(91_999_999_999) * Scale
 	two.Add(most)
 	two.Add(most)
+	for _, high := range []int64{-2, -1, 1} { // the low half alone is near 0
+		for _, low := range []uint64{0, 1} {
+			if (Sum{high, low}).Within(MaxAmount) {
+				t.Errorf("%d times 2^64 plus %d counts as small", high, low)
+			}
+		}
+	}
 	if two.Fixed2() != "183999999998.00" {
 		t.Errorf("two of the largest sales are %s", two.Fixed2())
 	}

@@ -110,6 +110,94 @@ func TestValue_With(t *testing.T) {
 	}
 }
 
+// TestValue_Kinds: what each kind of Value answers to each question; no question makes a Value panic.
+func TestValue_Kinds(t *testing.T) {
+	most := int64(MaxAmount / Scale)
+	parsed := func(text string) Value {
+		v, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	whole := func(n int64) [2]any { return [2]any{n, true} }
+	no := [2]any{int64(0), false}
+	for _, c := range []struct {
+		v           Value
+		json, text  string
+		length      int
+		number      [2]any
+		yes, exact  bool
+		items, rows bool
+	}{
+		{v: Value{}, json: "null", number: no}, {v: Null(), json: "null", number: no},
+		{v: Text(""), json: "null", number: no}, {v: Text("a"), json: `"a"`, text: "a", number: no},
+		{v: Bool(true), json: "true", text: "true", number: no, yes: true},
+		{v: Bool(false), json: "false", text: "false", number: no},
+		{v: Int(most), json: "92000000000", text: "92000000000", number: whole(most), exact: true},
+		{v: Int(-most), json: "-92000000000", text: "-92000000000", number: whole(-most), exact: true},
+		{v: Int(most + 1), json: "92000000001", text: "92000000001", number: no},
+		{v: Int(-most - 1), json: "-92000000001", text: "-92000000001", number: no},
+		{v: Num(1), json: "0.00000001", text: "0.00000001", number: no, exact: true},
+		{v: parsed("1.50"), json: "1.5", text: "1.50", number: no, exact: true},
+		{v: parsed("2.00"), json: "2", text: "2.00", number: whole(2), exact: true},
+		{v: parsed("-0"), json: "0", text: "-0", number: whole(0), exact: true},
+		{v: parsed("0.000000001"), json: "0.000000001", text: "0.000000001", number: no},
+		{v: Str("1"), json: `"1"`, text: "1", number: no}, {v: Str("\x00\x1f\"\\\x7fñ"), text: "\x00\x1f\"\\\x7fñ",
+			json: "\"\\u0000\\u001f\\\"\\\\\x7fñ\"", number: no},
+		{v: Arr(), json: "[]", number: no, items: true},
+		{v: Arr(Int(1), Value{}), json: "[1,null]", length: 2, number: no, items: true},
+		{v: Obj(), json: "{}", number: no, rows: true},
+		{v: Texts("b", "x", "a", ""), json: `{"b":"x","a":null}`, length: 2, number: no, rows: true},
+	} {
+		v := c.v
+		n, ok := v.Int()
+		_, err := v.Amount()
+		if string(v.Append(nil)) != c.json || v.Text() != c.text || v.Len() != c.length || [2]any{n, ok} != c.number ||
+			v.Bool() != c.yes || (err == nil) != c.exact {
+			t.Errorf("%s: %s, %q, %d, %d %v, %v, %v", c.json, v.Append(nil), v.Text(), v.Len(), n, ok, v.Bool(), err)
+		}
+		missing := v.Kind() == KindAbsent || v.Kind() == KindNull
+		if v.Exists() != (v.Kind() != KindAbsent) || v.IsNull() != (v.Kind() == KindNull) || v.Present() == missing {
+			t.Errorf("%s: exists %v, is null %v, is present %v", c.json, v.Exists(), v.IsNull(), v.Present())
+		}
+		if got := v.Items(); len(got) != v.Len() && c.items || !c.items && got != nil {
+			t.Errorf("%s: items %v", c.json, got)
+		}
+		if got := v.Members(); len(got) != v.Len() && c.rows || !c.rows && got != nil {
+			t.Errorf("%s: members %v", c.json, got)
+		}
+		for i := -1; i <= v.Len(); i++ {
+			if in := c.items && 0 <= i && i < v.Len(); v.Index(i).Exists() != (in && v.Items()[i].Exists()) {
+				t.Errorf("%s: item %d is %v", c.json, i, v.Index(i))
+			}
+		}
+		if v.Find("b") != nil != (v.Get("b").Exists()) || v.Get("b").Exists() != (c.rows && c.length > 0) {
+			t.Errorf("%s: a member b", c.json)
+		}
+		set := c.json
+		if c.rows || missing {
+			set = string(Obj(append(append([]Member(nil), v.Members()...), Member{"c", Int(1)})...).Append(nil))
+		}
+		if got := string(v.With("c", Int(1)).Append(nil)); got != set {
+			t.Errorf("%s: with a member it is %s", c.json, got)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for o, want := range map[Outcomes][2]bool{ // sound, grave
+		{}: {true, false}, {1, 0, 0}: {true, false}, {2, 1, 0}: {true, false}, {3, 2, 0}: {true, true},
+		{1, 1, 0}: {true, true}, {20, 1, 1}: {true, false}, {19, 1, 1}: {true, true}, {40, 2, 2}: {true, false},
+		{40, 3, 3}: {true, true}, {1, 2, 0}: {false, true}, {5, 1, 2}: {false, true}, {5, 0, -1}: {false, false},
+		{3, 3, 3}: {true, true},
+	} {
+		if got := [2]bool{o.Sound() == nil, o.Grave()}; got != want {
+			t.Errorf("%+v: sound, grave %v", o, got)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.50,-0,1e3,{"b":null}],"c":"\u00e1\n"}`, `{"a":1,"a":2}`, `[1] 2`, "\"\xff\"",
 		`"\ud83d\ude00"`, `[[[]]]`, ``} {
