@@ -53,7 +53,7 @@ type Source struct {
 }
 
 // Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"), as strictly as a branch reads them. It
-// compiles module.wasm if the folder above the source folder has a rule.go.
+// compiles module.wasm if s.Module is "" and the folder above the source folder has a rule.go.
 func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bundle.Manifest, error) {
 	var m bundle.Manifest
 	folder := filepath.Join(s.Root, "plugins", name)

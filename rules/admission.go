@@ -18,8 +18,8 @@ type Check struct {
 	Keys bundle.Keys
 	// Named requires that the signatures call their keys by the names in Keys, so that a push finds a misspelt name.
 	Named bool
-	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "". The
-	// bundle's version must be higher. An error of Floor ends the admission.
+	// Floor returns the version that the bundle's version must exceed, or "" if any version is good. An error of Floor
+	// ends the admission. If Floor is nil, any version is good.
 	Floor func(*bundle.Bundle) (string, error)
 	// Interpreter, if not nil, runs the golden cases first: compiled code computes a document only after they have
 	// passed.

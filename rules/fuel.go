@@ -23,7 +23,7 @@ type meter struct {
 	reserve     int64             // the part of the budget that is not granted yet; negative if the call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
 	since       time.Time         // when the first slice was spent
-	worked      time.Duration     // the processor time of the thread at that moment
+	worked      time.Duration     // processor time of the thread at the moment since
 	late        bool              // the call was ended because of limit
 }
 
@@ -55,7 +55,7 @@ func (m *meter) grant() {
 var errEnded = errors.New("the host has ended the call")
 
 // spent is called by a guest that has used up its slice or its stack. It grants the next slice, or ends the call with a
-// panic, which the engine returns as the call's error.
+// panic: the engine returns the panic as the call's error.
 func (m *meter) spent() {
 	m.reserve += int64(m.fuel.Get())
 	if m.reserve < 0 || int64(m.stack.Get()) < 0 {

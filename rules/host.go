@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Engine is "compiler" (default) or "interpreter". The interpreter is slower and needs no executable memory.
 	Engine string
-	// CacheDir is the folder of compiled modules, which later starts reuse; "": every start compiles. The folder must
+	// CacheDir is the folder that keeps compiled modules for later starts; "": every start compiles. The folder must
 	// belong to the user (see private). An unusable or damaged folder costs only time.
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
@@ -40,8 +40,8 @@ type Options struct {
 	// stops a guest whose steps take longer than their price in fuel, and limits bundles that declare more than the
 	// default fuel. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
-	// Instances is how many calls of one module run at once, each in an instance of its own, which is reused; further
-	// calls wait. Default: the number of processors, at least 2.
+	// Instances is how many calls of one module run at once, each in its own instance. Further calls wait. Default: the
+	// number of processors, at least 2.
 	Instances int
 	// UnloadAfter is how long a module stays loaded without a call; its next call then takes some 70 ms longer. Modules
 	// that are loaded at a start are unloaded when the start ends (see Starting); their first call loads them again.
@@ -56,7 +56,7 @@ type Host struct {
 	cache   *cache // nil: compiled modules are not kept
 	metrics *metrics
 
-	// compiling holds a value while a module is compiled: one at a time, which leaves the other cores to the tills.
+	// compiling holds a value while a module is compiled: one at a time, to leave the other cores to the tills.
 	// Compiled modules and their calls do not wait.
 	compiling chan struct{}
 	starting  atomic.Bool // set during a start: nobody sells, and modules may be compiled in parallel

@@ -81,7 +81,7 @@ const (
 )
 
 // surroundings is what an instance perceives of the outside: a clock that advances by a millisecond at each reading,
-// and random numbers that are always the same. It keeps the text that the guest writes before it fails.
+// and random numbers that are always the same. It keeps the beginning of the text that the guest writes.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
@@ -180,7 +180,7 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 
 func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
 
-// none answers a guest that asks for its arguments or its environment.
+// none answers that the guest has no arguments, or no environment.
 func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
 }

@@ -29,7 +29,7 @@ type Module struct {
 }
 
 // Load compiles a module, checks it and reads its description. It may take a second: never call it while a request
-// waits. Error: ErrModule.
+// waits. Errors: ErrModule, or ctx's error.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -54,7 +54,7 @@ func (m *Module) Description() *abi.Description { return m.code.description }
 // Fuel returns the most fuel that a call may use, in units of package fuel.
 func (m *Module) Fuel() int64 { return m.fuel }
 
-// Peak returns the most fuel that a call has used, in units of package fuel.
+// Peak returns the most fuel that a call of this Module has used, in units of package fuel.
 func (m *Module) Peak() int64 { return m.peak.Load() }
 
 // Close frees the module, unless another Module shares its code. Calls in progress finish; later calls get ErrClosed.
@@ -234,7 +234,7 @@ func (c *code) describe(ctx context.Context) error {
 func (c *code) release(ctx context.Context) error {
 	c.host.mu.Lock()
 	c.users--
-	last := c.users == 0 && c.host.modules[c.digest] == c // false if the host has closed it
+	last := c.users == 0 && c.host.modules[c.digest] == c // false if the host was closed
 	if last {
 		delete(c.host.modules, c.digest)
 	}
@@ -387,8 +387,8 @@ func (c *code) unloadIfIdle() {
 	}
 }
 
-// load returns the module's room, a new one if the module was unloaded. The caller has raised c.out, so that the room
-// stays loaded.
+// load returns the module's room, a new one if the module was unloaded. The caller has raised c.out: the room
+// therefore stays loaded.
 func (c *code) load(ctx context.Context) (*room, error) {
 	c.loading.Lock()
 	defer c.loading.Unlock()

@@ -69,7 +69,7 @@ func New(o Options) (*Book, error) {
 	return b, nil
 }
 
-// Add adds a document that was issued or invalidated in the month. The order does not matter. Error: ErrAltered.
+// Add adds a document issued or invalidated in the month, in any order. Errors: ErrAltered; another issuer's document.
 func (b *Book) Add(doc Document) error {
 	d, err := read(doc)
 	if err != nil {

@@ -169,8 +169,7 @@ type sealed struct {
 // ErrAltered means that a document is not the one that the issuer signed under this code.
 var ErrAltered = errors.New("not as it was signed")
 
-// read decodes a document and compares its code, date, type and control number with the record's. Error:
-// ErrAltered.
+// read decodes a document and compares its code, date, type and control number with the record's. Error: ErrAltered.
 func read(doc Document) (*sealed, error) {
 	d := &sealed{Document: doc}
 	name := doc.Code + ", " + doc.ControlNumber

@@ -195,7 +195,7 @@ const (
 	exportedServices = 9
 )
 
-// export places an export invoice, in its column of annex 2.
+// export places an export invoice in the books of consumers and of exports, and in its column of annex 2.
 func (p *placement) export(d *sealed, s *Settings) {
 	p.sold = d.share(s)
 	switch {

@@ -47,7 +47,7 @@ var (
 )
 
 // Receive adds the file of a document that a supplier issued to the taxpayer. resumen.json names each file that cannot
-// be placed, and why. An error means that the disk failed.
+// be placed, and why. Receive writes no file; it fails only if a row's amount is no number.
 func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	d, p := b.placeReceived(data, to)
 	p = p.limit()

@@ -100,8 +100,8 @@ func (b *Book) write(l *layout, out *bufio.Writer) error {
 	return nil
 }
 
-// order sorts documents by the second of issue, then by series, type and number, so that documents read in any order
-// give the same files.
+// order sorts documents by the second of issue, then by series, type and number: the order of reading does not change
+// the files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale

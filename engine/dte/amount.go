@@ -21,8 +21,8 @@ var (
 	ErrRange     = errors.New("beyond 92,000,000,000")
 )
 
-// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike. From ParseAmount, it never
-// exceeds MaxAmount.
+// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike. An Amount from ParseAmount is at
+// most MaxAmount away from 0.
 type Amount int64
 
 // ParseAmount reads a JSON number literal exactly, even with an exponent. Trailing zeros do not count as decimals.
@@ -84,7 +84,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount(n.digits), nil
 }
 
-// significant reads a number's digits one by one, and keeps the first 19 significant ones.
+// significant reads a number's digits one by one, and keeps the first 19 significant digits.
 type significant struct {
 	digits uint64 // leading zeros dropped
 	count  int    // number of digits

@@ -54,7 +54,7 @@ func easter(year int) time.Time {
 }
 
 // Zone is El Salvador's time, UTC-6 all year, without the system's zone database. In the evening a UTC date would be
-// one day ahead: MH notes that or, at the end of a month, refuses the document.
+// one day ahead: MH notes the difference or, at the end of a month, refuses the document.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
@@ -71,10 +71,10 @@ func FormatDay(s string) string {
 // Hour returns a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
 func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 
-// Year returns the Salvadoran calendar year, in which a series is numbered.
+// Year returns the Salvadoran calendar year. Each series is of one year.
 func Year(t time.Time) int { return t.In(Zone).Year() }
 
-// Span returns a length of time in its two largest units, with symbols that are the same in English and Spanish.
+// Span returns a length of time in one or two units, with symbols that are the same in English and Spanish.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

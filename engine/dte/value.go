@@ -93,7 +93,7 @@ func Texts(pairs ...string) Value {
 	return Obj(members...)
 }
 
-// Arr returns an array of the items. It keeps the slice, which the caller must not change.
+// Arr returns an array of the items. It keeps the slice: the caller must not change the slice afterwards.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
 // Obj returns an object with the members in this order. It keeps the slice. Names must be distinct.
@@ -202,7 +202,7 @@ func (v Value) Amount() (Amount, error) {
 	return ParseAmount(v.text)
 }
 
-// Int returns a whole number; false if v has decimals or is not a number.
+// Int returns a whole number; false if v is not a number, has decimals, or is no Amount.
 func (v Value) Int() (int64, bool) {
 	if v.kind != KindNumber || !v.exact || v.num%Scale != 0 {
 		return 0, false

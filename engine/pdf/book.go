@@ -18,7 +18,7 @@ type Book struct {
 	Right   []bool // true for columns of amounts, aligned right
 	Rows    [][]string
 	Total   []string   // the line of totals; nil: the totals are in a later volume
-	Summary [][]string // lines after the totals: a text, then amounts; "" is a gap; the last is the signature's
+	Summary [][]string // lines after the totals: a text, then amounts; "" is a gap; the last line is for the signature
 	Folio   int        // number of the first page
 	At      time.Time  // creation date in the PDF; not the present time: the same book gives the same bytes
 }

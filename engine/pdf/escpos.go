@@ -30,7 +30,7 @@ var posColumns = [...][2]int{Ticket80: {48, 64}, Ticket58: {32, 42}}
 // posModule is the side of a QR module in dots of 1/8 mm: the QR code is then 30 to 40 mm wide.
 var posModule = [...]byte{Ticket80: 6, Ticket58: 5}
 
-// escpos turns a ticket into commands. It leaves out the logo, which thermal printers keep in their own memory.
+// escpos turns a ticket into commands. It leaves out the logo: thermal printers keep a logo in their own memory.
 func escpos(parts []part, url string, layout Layout) []byte {
 	var b bytes.Buffer
 	b.WriteString(posInit + posNoKanji + posPage)

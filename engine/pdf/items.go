@@ -24,11 +24,11 @@ type spec struct {
 	when  show
 	as    func(b *builder, v dte.Value) string
 	col   Col
-	own   bool // of the type's view
+	own   bool // the column is of the type's view
 }
 
-// columns are the columns of all types of documents. A column is printed if the lines have its member, so that no type
-// needs a list of its own. A renamed member is listed under all its names.
+// columns are the columns of all types of documents. A column is printed if the lines have its member: no type needs a
+// list of its own. A renamed member is listed under all its names.
 var columns = []spec{
 	{head: "N.º", names: []string{"numItem"}, as: plainText, col: Col{Numeric: true}},
 	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: Col{Numeric: true}},

@@ -4,8 +4,8 @@
 //
 // The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
-// words; ivaItem, totalIva, psv, and absent, null and zero values are not printed. The code works for every schema
-// generation: it looks for a member under all its names, and prints an unknown amount under its own name.
+// words; ivaItem, totalIva, psv, absent and null values, and zero amounts below the lines are not printed. Every schema
+// generation is printed: a member is found under all its names, an unknown amount is printed under its own name.
 //
 // view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
 // accountant's books. Package sheet measures texts, keeps the content of each page, and writes the PDF.
@@ -116,8 +116,8 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 }
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm; layout must not be Letter.
-// Texts are in code page 850, which every such printer has. Letters outside the code page lose their accents; other
-// characters become question marks. The last command cuts the paper partially. Errors are those of Render.
+// Texts are in code page 850, which every such printer has. Most letters outside the code page lose their accents;
+// other characters become question marks. The last command cuts the paper partially. Errors are those of Render.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	v, _, err := p.prepare(d)
 	if err != nil {

@@ -57,7 +57,7 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the possible names of the final amount; the first that the summary has is used.
+// finals are the possible names of the final amount, after those of the type's view. The first in the summary is used.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 

@@ -11,9 +11,9 @@ import (
 
 // paper has the measures of a ticket, in points; 1 mm is 2.835 points.
 type paper struct {
-	w, side float64 // width of the paper, and unprinted width at each side
-	logo    float64 // greatest height
-	qr      float64
+	w, side float64    // width of the paper, and unprinted width at each side
+	logo    float64    // greatest height
+	qr      float64    // side
 	sizes   [5]float64 // by tone
 }
 

@@ -16,7 +16,7 @@ import (
 
 // View is the content of a document as clean texts in print order, before any layout.
 type View struct {
-	Kind           string // a document, or an event
+	Kind           string // the words for a document, or for an event
 	Title, Version string
 	Code, Control  string
 	Trial          bool // a document of the authority's test system
@@ -41,7 +41,7 @@ type View struct {
 	Legend         string
 	Consult        string // what a reader can do with the QR code, and when
 	URL            string
-	Host           string // of URL, for people
+	Host           string // URL without scheme and query, for people
 	Issued         time.Time
 	Footer         string
 	rest           func() // Document.Rest; may be nil
@@ -115,7 +115,7 @@ type builder struct {
 	catalogue func(catalogue, code string) (string, bool)
 	own       *bundle.View // values printed only for this type of document
 	doc       dte.Value
-	lone      string // number of the only related document, which lines do not repeat
+	lone      string // number of the only related document: the lines do not repeat this number
 }
 
 // text returns the cleaned text of the first non-empty member among names, or "".
@@ -383,7 +383,7 @@ type Document struct {
 	Received string // fhProcesamiento of MH's answer, "01/12/2026 10:15:30"; may be ""
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may have line breaks
-	// Rest, if not nil, is called after each line and page, and may sleep. 2,000 lines take a tenth of a second of
-	// processor time or more.
+	// Rest, if set, is called between lines, pages or parts of a ticket, and may sleep. 2,000 lines take a tenth of
+	// a second of processor time or more.
 	Rest func()
 }

@@ -23,14 +23,14 @@ type Order struct {
 	Who, Reason string
 	// Dry runs every step except stepRecord, and changes nothing.
 	Dry bool
-	// FewerCases admits a bundle with fewer golden cases than the bundle that it replaces, and catalogues with which a
-	// rule refuses one of its own.
+	// FewerCases admits a bundle with fewer golden cases than the replaced bundle, and catalogues with which a rule
+	// refuses a golden case of that rule.
 	FewerCases bool
 }
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepCases  = "cases"  // at least as many golden cases as the replaced bundle; see stillMade
+	stepCases  = "cases"  // at least as many golden cases as the replaced bundle; for catalogues: see stillMade
 	stepDates  = "dates"  // the bundle would be in force on some day
 	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
 	stepRecord = "record" // the bundle and the decision, in one commit
@@ -129,7 +129,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed; "" if the bundle replaces its own damaged record.
+// floorFor returns the version that a bundle must exceed; "": none, or the bundle replaces its own unusable record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -218,7 +218,7 @@ func (s *Store) coveredBy(ctx context.Context, r *rules.Rule, i *shelved, on []*
 	return bundle.CompareCases(r.Bundle.Different(), b)
 }
 
-// cancelled returns the bundle of a digest if it was cancelled before it came into force, otherwise nil.
+// cancelled returns the bundle with a digest if it was cancelled (see Cancel), otherwise nil.
 func (s *Store) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
@@ -286,7 +286,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live with the bundle, and the books of the days on which bundles begin.
+// layout compiles the book that would go live with the bundle, and the books of future days on which bundles begin.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {

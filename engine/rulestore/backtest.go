@@ -62,7 +62,7 @@ func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stor
 const (
 	MadeSame    = "identical"
 	MadeOther   = "amounts"   // numbers differ
-	MadeLayout  = "layout"    // every number is the same, other bytes differ
+	MadeLayout  = "layout"    // no amount differs, other bytes differ
 	MadeRefused = "refused"   // the rule refuses the facts of a document that was issued
 	MadeFailed  = "failed"    // the rule failed
 	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not be used
@@ -74,7 +74,7 @@ type Comparison struct {
 	Control     string         `json:"control"`
 	Document    string         `json:"document"`
 	Date        string         `json:"date"`
-	Rule        record.RuleRef `json:"rule"` // the rule that computed it
+	Rule        record.RuleRef `json:"rule"` // the rule that computed the stored document
 	Result      string         `json:"result"`
 	Differences []Difference   `json:"differences,omitempty"`
 	Error       string         `json:"error,omitempty"`
@@ -161,8 +161,8 @@ type BacktestReport struct {
 
 var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
-// try takes a bundle through the steps that do not depend on its version, for a backtest or a shadow. If the bundle is
-// refused, the rule is nil and the Activation says why.
+// try takes a bundle through the steps of rules.Host.Admit, whatever its version, for a backtest or a shadow. If the
+// bundle is refused, the rule is nil and the Activation says why.
 func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	c.Pace = s.GiveWay(2)
@@ -184,7 +184,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes a period's stored documents with a candidate, in one goroutine that lets sales go first.
+// Backtest computes a period's stored documents of a candidate's type with the candidate. It lets sales go first.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)
@@ -321,7 +321,7 @@ func (p *pacer) rest() {
 	defer func() { p.began, p.used = time.Now(), rules.ThreadTime() }()
 	book := p.store.book.Load()
 	if book == nil {
-		return // the first start, which has no rules and no sales yet
+		return // before Load there are no rules and no sales
 	}
 	if sales := book.Picks(); sales != p.sales {
 		p.sales, p.seen = sales, time.Now()

@@ -56,7 +56,7 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	if ev == nil {
 		return nil, faults, err
 	}
-	const line, rest = 512, 2048 // bytes, a little more than most lines and documents need
+	const line, rest = 512, 2048 // bytes for a line, and for the rest of the document: a little more than most need
 	ev.Document, ev.Refused, err = r.Fill(make([]byte, 0, rest+line*ev.Computed.N), facts, &ev.Computed, o)
 	number := facts.Get("identificacion").Get("numeroControl").Text()
 	if places := bytes.Count(ev.Document, NumberPlace(number)); err == nil && ev.Document != nil &&

@@ -75,8 +75,8 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 }
 
 // stillMade makes the documents of other rules' golden cases with new catalogues (r), and returns an error if a rule
-// refuses one: the catalogues may lack a code, or have a text that a layout refuses. Texts may differ. The rules are those
-// that will be in force with the catalogues.
+// refuses one of the cases: the catalogues may lack a code, or have a text that a layout refuses. Texts may differ.
+// Only the rules that will be in force together with the catalogues count.
 func (s *Store) stillMade(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
 	catalogues, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
 	made := 0
@@ -121,8 +121,8 @@ func (s *Store) remake(ctx context.Context, i *shelved, catalogues *dte.Catalogu
 	return made, nil
 }
 
-// LayoutCase writes a case for people to read. Each part of a document, and each item of cuerpoDocumento, is on a line
-// of the text. facts and document are valid JSON. A nil document means that the case has faults instead.
+// LayoutCase writes a case for people to read. Each member of facts and document, and each item of a member that is a
+// list, is on a line of the text. facts and document are valid JSON. If document is nil, the case has faults instead.
 func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
@@ -131,7 +131,7 @@ func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte 
 		b.WriteString(",\n\"document\": ")
 		layoutMembers(&b, document)
 	} else {
-		list, _ := json.Marshal(faults) // of texts
+		list, _ := json.Marshal(faults) // cannot fail: faults have only texts
 		fmt.Fprintf(&b, ",\n\"faults\": %s", list)
 	}
 	b.WriteString("\n}\n")
@@ -241,8 +241,8 @@ func textDiffers(path string, want, made dte.Value) string {
 	return fmt.Sprintf("%s is %.60s, want %.60s", cmp.Or(path, "the document"), b, a)
 }
 
-// PeakFuel runs a rule's golden cases, and documents that repeat their lines up to the largest number of lines. It
-// returns the most fuel that a call has used. A manifest should declare ten times this amount.
+// PeakFuel runs a rule's golden cases, with their lines repeated up to the largest number of lines. It returns the most
+// fuel that a call of the rule's module has used since its load. A manifest should declare ten times this amount.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {
@@ -285,8 +285,8 @@ type Difference struct {
 	New  string `json:"new"`
 }
 
-// Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. A number in
-// only one of the two layouts is left out.
+// Differences returns the numbers that differ, except in identificacion. A number that only one document has is left
+// out, unless it is in an item of a list that only this document has.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
@@ -296,7 +296,7 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone means that the value is in a list's item that only one document has.
+// compareAmounts compares two values. lone: the value is in an item of a list, and only one document has that item.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {
@@ -333,7 +333,7 @@ func valueText(v dte.Value) string {
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It skips an unreadable bundle, which activation reports.
+// the bundles. It skips an unreadable bundle: activation reports the fault.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {

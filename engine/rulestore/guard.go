@@ -41,7 +41,7 @@ type Verdict struct {
 	Rule     record.RuleRef
 	Point    int64 // point of sale
 	Accepted bool
-	Cause    string // of a sale's refusal: CauseRule, CauseRequest or CauseUnclear; "" if nothing is known of it
+	Cause    string // of a sale's refusal: CauseRule, CauseRequest or CauseUnclear; "": unknown
 	Shape    Shape  // for a refused sale
 	At       time.Time
 	// Past: MH decided before the appliance started. The decision is counted, but causes no Return.
@@ -72,7 +72,7 @@ func (g *Guard) Answered(r *Rule, point int64) {
 }
 
 // Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until the
-// Return is recorded, the previous bundle computes the sales.
+// Return is recorded, the previous bundle computes the sales within its dates: see Suspend.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,8 +84,8 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	}
 }
 
-// Decided counts MH's decision about a document or an event. If MH's refusals show that the bundle does harm, it
-// requests a Return, unless an operator has seen the refusals and reinstated the bundle.
+// Decided counts MH's decision about a document or an event. It requests a Return if MH's refusals show that the bundle
+// does harm, unless there is no previous bundle or an operator has reinstated the bundle.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (g *Guard) want(digest, reason string) {
 const (
 	CauseRule    = "rule"    // a value that the module computed, or the layout
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
-	CauseUnclear = "unclear" // MH names no single field
+	CauseUnclear = "unclear" // MH names no value of the document
 )
 
 // Shape distinguishes kinds of sale. It depends on the names of a sale's members, on its flags and on the number of its

@@ -19,11 +19,11 @@ import (
 	"dtegate/storage"
 )
 
-// floor returns the highest version of a bundle's generation that was ever in force here or will be in force on the
-// bundle's first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would
-// return unnoticed on a later day. A version that begins after the new bundle does not block a correction for today. A
-// version that was taken off does not count once none of its signers' keys is pinned: a thief's version could be the
-// highest that there is.
+// floor returns the highest version of a bundle's generation that has begun here or will have begun on the bundle's
+// first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would return
+// unnoticed on a later day. A version that begins after the new bundle does not block a correction for today. A version
+// that was taken off does not count once none of its signers' keys is pinned: a thief's version could be the highest
+// possible version.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	signed := func(i *shelved) bool {
 		return slices.ContainsFunc(s.o.Keys.Pinned, func(k bundle.Key) bool { return slices.Contains(i.Signers, k.ID) })
@@ -50,7 +50,7 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether a record is authentic. Otherwise a forged record in a backup could block every later version.
+// counts reports whether a record is authentic. No other record counts: a forgery could block every later version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
@@ -87,8 +87,8 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 // longestReturn is the most years from an original to the issue of a note or return (MF2 p.27).
 const longestReturn = 2
 
-// ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
-// years. Such a bundle computes today's notes and returns for an original of that day.
+// ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years: its
+// generation goes on, and in that generation it was in force on any of these days or serves earlier originals.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false
@@ -283,7 +283,7 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// PickPast returns the rule of a document type on a past day. The live book has only the rules of yesterday and later.
+// PickPast returns the rule of a document type on a past day. The live book may lack that rule: see wantedBundles.
 func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
 	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
 	if err != nil {

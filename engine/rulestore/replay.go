@@ -99,7 +99,7 @@ func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, e
 	return r.rules[ref.Digest], nil
 }
 
-// replay computes a document with each of the catalogues in turn, until it gets the same bytes.
+// replay computes a document with each of the catalogues in turn, the latest first, until it gets the same bytes.
 func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, error) {
 	if len(r.catalogues) == 0 {
 		return d.unmade(ErrNoCatalogue), nil
@@ -200,7 +200,7 @@ type MadeDocument struct {
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
 	// Next is the After of the next page, or 0 on the last page. A page ends after pageLook records, and may be empty
-	// although others follow.
+	// although further pages follow.
 	Next uint64 `json:"next"`
 	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain.
 	Looked int    `json:"looked"`

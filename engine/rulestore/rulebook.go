@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the rules include no catalogue bundle, whose code lists the layouts need.
+// ErrNoCatalogue means that the rules include no catalogue bundle: the layouts need its code lists.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // LinesName is the name of a sale's member with the lines.
@@ -45,7 +45,7 @@ type Book struct {
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
 	paths      map[string]string // document type by the path of its form, POST /dte/<path>
-	// previous maps a rule's digest to the last good rule before it: that rule takes over when this rule fails.
+	// previous maps a rule's digest to the rule that takes over when the first rule fails.
 	previous map[string]*Rule
 }
 
@@ -53,7 +53,7 @@ type Book struct {
 type Event struct {
 	Ref    record.RuleRef
 	Filler *schema.Filler
-	params map[string]int64 // 1e-8
+	params map[string]int64 // in 1e-8
 }
 
 // Rule is one bundle ready to compute and fill.
@@ -77,11 +77,10 @@ type Rule struct {
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of the bundles live. No two bundles of a document may have the same
-// version. previous maps a bundle's digest to the last good rule
-// before this bundle. named maps the digest of a bundle to another day's catalogues, which name its taxes: a tax's name
-// contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. If a rule cannot be
-// compiled, the error is a *BundleError.
+// NewBook compiles every document and event rule of the bundles live. No two bundles of a document may have both the
+// same first day and the same version: see twin. previous maps a bundle's digest to the last good rule before the
+// bundle. named maps a bundle's digest to the catalogues of another day if these name the bundle's taxes: a tax's name
+// contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. Error: *BundleError.
 func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{rules: slices.Clone(live), catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -131,7 +130,7 @@ func (b *Book) Rules() []*rules.Rule { return b.rules }
 // Catalogues returns MH's code lists; nil if the book cannot fill documents.
 func (b *Book) Catalogues() *dte.Catalogues { return b.catalogues }
 
-// Picks returns how many sales have asked for a rule. Background work uses it to let sales go first.
+// Picks returns how often Pick has found a rule, mostly for sales. Background work uses it to let sales go first.
 func (b *Book) Picks() int64 { return b.picks.Load() }
 
 // Digests returns the digests of all bundles that the book needs.
@@ -166,7 +165,7 @@ func (b *Book) Resume(digest string) {
 	}
 }
 
-// Suspend makes sales use the previous rule until the return to it is recorded, or Resume is called.
+// Suspend replaces r by the previous rule, on days within the previous rule's dates, until Resume or a book without r.
 func (r *Rule) Suspend() { r.suspended.Store(true) }
 
 // HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own dates in an ambiente, both days inclusive.
@@ -178,7 +177,7 @@ func (r *Rule) HoldsOn(ambiente, day string) bool {
 // Description returns the module's description of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
-// Begins returns the first day (yyyy-mm-dd in El Salvador) of a document type in an ambiente, or "".
+// Begins returns the earliest first day (yyyy-mm-dd in El Salvador) of the book's rules for a document type, or "".
 func (b *Book) Begins(document, ambiente string) (day string) {
 	for _, r := range b.rules {
 		m := &r.Bundle.Manifest
@@ -316,8 +315,8 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	return q
 }
 
-// Fill makes a document from a rule's answer, or from an event's facts if there is no answer. Returned faults are
-// faults of the facts. An error means that the bundle contradicts the box's data.
+// Fill appends to dst the document made of the facts and the rule's answer. Returned faults are faults of the facts. An
+// error means that the bundle contradicts the box's data.
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
 	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 &&
@@ -380,7 +379,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	return e, filler.Meets(Required(m, bundle.Nothing))
 }
 
-// Whole returns a parameter that is a whole number, or 0.
+// Whole returns a parameter without its decimals; 0 if the event lacks the parameter.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
 // Says returns the event's flag for a type of document, or else its flag for all types, or else the default (own).
@@ -393,7 +392,7 @@ func (e *Event) Says(name, document string, own bool) bool {
 	return own
 }
 
-// PickEvent returns the event's rule that is valid on a day (yyyy-mm-dd in El Salvador).
+// PickEvent returns the event's rule in force on a day (yyyy-mm-dd in El Salvador). Error: ErrNoRule.
 func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
 	r, err := b.inForce("event", name, ambiente, day)
 	if err != nil {
@@ -402,7 +401,8 @@ func (b *Book) PickEvent(name, ambiente, day string) (*Event, error) {
 	return b.events[r], nil
 }
 
-// Pick returns the rule that is valid for a document type on a day (yyyy-mm-dd, in El Salvador).
+// Pick returns the rule in force for a document type on a day (yyyy-mm-dd in El Salvador), or the previous rule: see
+// Suspend. Error: ErrNoRule.
 func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	r, err := b.inForce("document", document, ambiente, day)
 	if err != nil {
@@ -419,7 +419,7 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 // Original returns the rule for a note or a return that is issued today, for an original of the given day: the rule of
 // that day, in the schema generation of today's rule. A note thus gives back the amount that was charged, whatever the
 // rate is today. If no rule had begun by that day, Original returns the rule that began first; of several such rules,
-// it returns the rule that ends first, which is meant for earlier sales.
+// the rule that ends first: that rule is meant for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -458,7 +458,7 @@ func (b *Book) Layouts() (layouts Layouts) {
 	return layouts
 }
 
-// Active returns the rules that are valid on a day, for status and metrics.
+// Active returns the rules that Pick returns on a day, by document type.
 func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	active := make(map[string]record.RuleRef)
 	for _, t := range b.Types(ambiente, day) {
@@ -519,7 +519,7 @@ func (r *Rule) CanAddUp(unread []string) bool {
 	return true
 }
 
-// touches reports whether one of two paths lies at or below the other; "" is above every path.
+// touches reports whether one of two paths lies at or below the other. An a of "" is above every path.
 func touches(a, b string) bool {
 	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }

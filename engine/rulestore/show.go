@@ -22,7 +22,7 @@ type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
 	Rules  []ShownBundle `json:"rules"`
-	// Return is the latest automatic step back, or null.
+	// Return is the latest automatic step back; null: none, or its bundle was reinstated.
 	Return *StepBack `json:"return"`
 	// Notes are remarks about the records, in sentences.
 	Notes []string `json:"notes,omitempty"`
@@ -57,7 +57,7 @@ type ShownBundle struct {
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
-	// Outcomes are MH's newest decisions about the bundle's documents, null before the first decision.
+	// Outcomes are MH's newest decisions about the bundle's documents; absent if there is none of the last week.
 	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }

@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Target names a bundle that was live on this branch.
+// Target names a bundle of this branch.
 type Target struct {
 	Name    string `json:"name"`
 	Schema  int    `json:"schema"`
@@ -26,7 +26,7 @@ type Target struct {
 }
 
 var (
-	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
+	// ErrNoSuchRule means that the target of a step back does not exist, or that the step back does not apply to it.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
 	// ErrExpired means that the target's last day has passed, and Target.Expired is not set.
 	ErrExpired = errors.New("its last day has passed")
@@ -49,7 +49,6 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	if err := s.mayCompute(to, t); err != nil {
 		return nil, err
 	}
-	// Take off the bundles of every generation that have begun; future bundles stay.
 	var off []*shelved
 	coming := ""
 	for _, i := range s.computable() {
@@ -220,7 +219,8 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return back, err
 }
 
-// issued reports whether a document of a type was ever numbered here. If not, a bundle may describe it anew.
+// issued reports whether a document of a type was ever numbered here; true if the store fails. If false, a bundle may
+// describe the type anew.
 func (s *Store) issued(document string) bool {
 	series, err := s.o.Store.LastNumbers()
 	maps.DeleteFunc(series, func(name string, _ uint64) bool {

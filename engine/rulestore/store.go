@@ -52,7 +52,7 @@ type Options struct {
 	// return.
 	Points   int
 	Returned func(StepBack)
-	// Accept may refuse a book before it goes live; nil accepts every book.
+	// Accept may refuse the book of a pushed bundle; nil accepts every book.
 	Accept func(*Book) error
 	Book   *Book        // in force until Load; nil: none
 	Logger *slog.Logger // default slog.Default
@@ -68,13 +68,13 @@ type Store struct {
 	metrics *metrics
 	shadows shadows
 
-	changing sync.Mutex // held during a change, which may take seconds
+	changing sync.Mutex // held during a change of the rules; a change may take seconds
 
 	mu         sync.RWMutex // guards the fields below
 	items      []*shelved   // by the numbers of their records
 	loaded     map[string]*rules.Rule
 	catalogues map[string]*dte.Catalogues
-	last       *StepBack // the latest automatic return
+	last       *StepBack // the latest automatic return; nil: none, or its bundle was reinstated
 	notes      []string  // sentences about the records, for operators
 }
 
@@ -94,7 +94,7 @@ type Admitted struct {
 	At       time.Time    `json:"at"`
 	// Described is kept forever, because documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
-	// Part names the part with the bytes of a bundle that was pushed again to repair its record; or "".
+	// Part names the part with the bytes of a bundle that was admitted again to repair its record; or "".
 	Part string `json:"part,omitempty"`
 }
 
@@ -106,7 +106,7 @@ type StepBack struct {
 	Who    string           `json:"who"`
 	Reason string           `json:"reason"`
 	At     time.Time        `json:"at"`
-	// Expired is the last day of the bundle To, if that day has passed.
+	// Expired is the last day of the bundle To, if To goes live again although that day has passed.
 	Expired string `json:"expired,omitempty"`
 	// Acknowledged names who acknowledged the return to an older rule; nil: nobody has.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
@@ -119,7 +119,7 @@ type shelved struct {
 	Admitted
 	entry storage.Entry     // its record
 	word  recordmac.Verdict // whether this box has written the record
-	// who vouched for the bundle when it was last opened: VouchedByKeys or VouchedByBox
+	// who vouched for the bundle when it was last opened: VouchedByKeys or VouchedByBox; "": not opened yet
 	vouched  string
 	signedBy []string
 	trouble  *Trouble  // nil: the bundle may be used
@@ -164,9 +164,9 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
 // Load restores the bundles from their records, and adds the new shipped bundles (shipped is by file name). A shipped
-// bundle is new if the store has no bundle of its generation, or never had so high a version. A faulty shipped bundle
-// fails the first start; later starts log it, and the branch continues with the stored bundles. In place of a faulty
-// stored bundle, the branch uses the newest bundle that opens and for which a pinned key or the box vouches.
+// bundle is new if its version is above its floor, or if its own record is unusable. A faulty shipped bundle
+// fails the first start; later starts log the fault, and the branch continues with the stored bundles. In place of a
+// faulty stored bundle, the branch uses the newest bundle that opens and for which pinned keys or the box vouch.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -235,7 +235,7 @@ func (s *Store) learn() {
 	}
 }
 
-// restore reads the records. It keeps an unreadable record as an unusable bundle, and continues.
+// restore reads the records. An unreadable bundle becomes unusable; an unreadable step back becomes a note.
 func (s *Store) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {
@@ -311,7 +311,7 @@ func (s *Store) apply(b *StepBack) {
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
-	case wayAcknowledge: // a new StepBack, because readers may still use the old one
+	case wayAcknowledge: // a copy, because readers may still use the old StepBack
 		if s.last != nil {
 			known := *s.last
 			known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}
@@ -329,7 +329,7 @@ type candidate struct {
 // admissionOrder is the order of admission by kind. All other golden cases need the catalogues.
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
-// candidates returns the shipped files that this store does not have yet, in the order of admission.
+// candidates returns the shipped files that Load must admit, in the order of admission.
 func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
 	files := slices.Sorted(maps.Keys(shipped))
 	type opened struct {

@@ -39,7 +39,7 @@ func (r *Rule) checkType() error {
 	return errors.Join(append(append(faults, r.checkCreditable()...), r.checkView(wrong)...)...)
 }
 
-// subtracted maps an amount of bundle.CreditableNames to members of resumen that notes must not deduct again.
+// subtracted maps an amount of bundle.CreditableNames to the members of resumen that its terms must subtract.
 var subtracted = map[string][]string{"totalGravada": {"descuGravada", "totalIva"}, "totalExenta": {"descuExenta"},
 	"totalNoSuj": {"descuNoSuj"}}
 
@@ -75,7 +75,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))
 	}
 	v := r.Type.View
-	// check reports whether the layout has one of the paths. It adds a fault if the catalogue is not the layout's.
+	// check adds a fault if the layout has none of the paths, or if the catalogue is not the layout's.
 	check := func(at, prefix, catalogue string, paths []string) {
 		has := false
 		for _, path := range paths {

@@ -17,12 +17,12 @@ import (
 )
 
 // A record in the store may come from a forged backup. A bundle may therefore be used only if keys that are pinned
-// today have signed it, or if its record has this box's authentication code (the mark), which means that the box
-// admitted it while its keys were pinned.
+// today have signed it, or if its record has this box's authentication code (the mark). The box marks a record when it
+// admits the bundle, or later finds it signed by pinned keys: see vet.
 
 // Why a stored bundle may not be used.
 const (
-	TroubleDamaged   = "damaged"   // the bundle's record or bytes cannot be read, or it does not load
+	TroubleDamaged   = "damaged"   // the record or the bytes cannot be read, or the bundle does not load or compile
 	TroubleUnvouched = "unvouched" // the bundle can be read, but neither pinned keys nor this box vouch for it
 )
 
@@ -44,7 +44,7 @@ func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// openBundle reads the bytes of a bundle and finds who vouches for it. It writes nothing.
+// openBundle reads the bytes of a bundle and finds who vouches for the bundle. It changes no record.
 func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
@@ -168,7 +168,7 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord returns the unusable record under the code of a bundle; or nil.
+// misplacedRecord returns the unusable record under the code of a bundle that is not taken off; or nil.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {

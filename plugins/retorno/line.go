@@ -70,7 +70,7 @@ func withhold(end, rate, net int64) withheld {
 }
 
 // upTo returns the tax on the first part of the origin, up to the amount base, in whole cents. The tax on any part is a
-// difference of two such values, so that all parts together have exactly the withheld tax, in any order. If base is
+// difference of two such values: all parts together therefore have exactly the withheld tax, in any order. If base is
 // less than a cent below the end, upTo returns the whole tax: the origin's total is rounded and its lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
@@ -94,7 +94,7 @@ func (w *withheld) take(from, to int64) int64 {
 }
 
 // line computes one returned line. Each value is the part of the origin's value returned up to and including this
-// event, less the part returned before it, so that any sequence of returns adds up to exactly the origin's values.
+// event, less the part returned before: any sequence of returns therefore adds up to exactly the origin's values.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
 	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {

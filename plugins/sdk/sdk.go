@@ -18,7 +18,7 @@ import (
 )
 
 // Evaluate computes one document. The slices of out are empty at first. Evaluate appends a row of outputs for each
-// line, every summary amount and the taxes that apply. If it appends faults instead, the amounts are ignored. in and
+// line, every summary amount and the taxes that apply. Any fault except a warning makes the amounts ignored. in and
 // out are valid only during the call, and a rule must keep nothing between calls.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
@@ -107,7 +107,7 @@ func write(message []int64, out *abi.Output, lineOutputs int) int {
 // pair returns two 32-bit integers in one word, the first in the lower half.
 func pair(low, high int) int64 { return int64(uint32(low)) | int64(high)<<32 }
 
-// JSON encodes a description. It does not use encoding/json, which would be half of a guest's size.
+// JSON encodes a description. It does not use encoding/json: that package would be half of a guest's size.
 func JSON(d *abi.Description) []byte {
 	b := append([]byte(`{"abi":`), strconv.Itoa(abi.Version)...)
 	b = append(b, `,"name":`...)

@@ -184,7 +184,7 @@ func (b *Bundle) complete() error {
 	return nil
 }
 
-// Write signs a bundle, and reads it as a branch would. The same parts and keys give the same bytes.
+// Write signs a bundle, and opens the result (see Inspect). The same parts and keys give the same bytes.
 func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, error) {
 	m.Parts = make(map[string]string, len(parts))
 	for name, part := range parts {

@@ -1,5 +1,5 @@
 // Package bundle reads and writes rule bundles: one signed file for one document type and schema generation. Read
-// returns only bundles that a pinned key has signed.
+// returns only bundles that enough pinned keys have signed.
 package bundle
 
 import (
@@ -23,13 +23,13 @@ type Manifest struct {
 	Name    string `json:"name"`
 	Version string `json:"version"` // three numbers, like "2.0.3"
 	Kind    string `json:"kind"`    // document, event or catalogue
-	// Document is the type of document that the rule computes, a code of CAT-002 such as "01".
+	// Document is the document type that the rule computes (CAT-002), an event ("invalidacion"), or "catalogues".
 	Document string `json:"document"`
 	// Schema is the generation of MH's schema: the value of identificacion.version.
 	Schema int `json:"schema,omitempty"`
 	// ABI is the version of the module's interface, 0 without a module.
 	ABI int `json:"abi,omitempty"`
-	// Validity maps each ambiente (CAT-001) to the period in which the rule is in force.
+	// Validity maps each ambiente (CAT-001) to the rule's period. An ended rule stays in force until another begins.
 	Validity map[string]Window `json:"validity"`
 	Params   []Param           `json:"params"`
 	// Fuel is the most fuel of one call of the module, in units of package fuel; 0: the host's default.

@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. They are no members of the manifest, because an older
+// The parts of a document bundle that describe its type. They are not members of the manifest, because an older
 // appliance ignores unknown parts but refuses a manifest with unknown members.
 const (
 	typePart = "type.json"
@@ -45,9 +45,9 @@ type Type struct {
 	// lists the members of resumen that add up to the amount; "-" before a member subtracts it.
 	Creditable   map[string][]string `json:"creditable,omitempty"`
 	Invalidation Invalidation        `json:"invalidation"`
-	// members of a line that are dates and must not be later than the date of issue
+	// NotLater lists members of a line: dates that must not be later than the date of issue.
 	NotLater []string `json:"notLater,omitempty"`
-	// how many test documents MH must seal before it authorises an issuer
+	// Tests is how many test documents MH must seal before it authorises an issuer.
 	Tests int `json:"tests,omitempty"`
 	// Closing is how a day's closing counts a document without an effect: as a sale (default if a payment is due), a
 	// purchase or a withholding; "": not at all.
@@ -130,15 +130,15 @@ type Member struct {
 	Max       json.Number     `json:"max"`
 	Above     bool            `json:"above"` // Min is exclusive
 	Default   json.RawMessage `json:"default"`
-	To        string          `json:"to"`
+	To        string          `json:"to"`    // the fact's path, or a value such as ToNone; "": the member's name
 	Label     string          `json:"label"` // the label of the appendix entry
 	Members   []Member        `json:"members"`
-	Limit     int             `json:"limit"` // most items of a list
-	Numbered  bool            `json:"numbered"`
-	Person    bool            `json:"person"` // an object with a person's identity numbers
-	Blank     bool            `json:"blank"`  // a blank text counts as absent
-	Lines     bool            `json:"lines"`  // a text that may have several lines
-	Equals    string          `json:"equals"` // the member's only permitted value
+	Limit     int             `json:"limit"`    // most items of a list
+	Numbered  bool            `json:"numbered"` // each item of the list gets the member numItem, from 1
+	Person    bool            `json:"person"`   // an object with a person's identity numbers
+	Blank     bool            `json:"blank"`    // a blank text counts as absent
+	Lines     bool            `json:"lines"`    // a text that may have several lines
+	Equals    string          `json:"equals"`   // the member's only permitted value
 	Catalogue string          `json:"catalogue"`
 	Format    string          `json:"format"`
 	About     string          `json:"about"`     // English
@@ -241,7 +241,7 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 
 type add func(path, format string, args ...any)
 
-// mostOfLabel is the greatest length, in letters, of a label or a name, which must fit on a printed line.
+// mostOfLabel is the greatest length, in letters, of a label or a name: it must fit on a printed line.
 const mostOfLabel = 60
 
 // text notes a fault if people cannot read a label or name.

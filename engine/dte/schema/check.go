@@ -304,7 +304,7 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-// report adds a fault, unless r is quiet. If once is set, it adds no fault to a place that already has a fault.
+// report adds a fault, unless r is quiet or full. If once is set, it adds no fault to a place with a fault.
 func (r *run) report(f dte.Fault, once bool) verdict {
 	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
 		func(have dte.Fault) bool { return have.Path == f.Path })) {

@@ -29,11 +29,11 @@ type field struct {
 	signed   bool // the file says that the amount may be below 0
 	at       int  // index of the field itself
 
-	first    int // index of its first member, or of its item
-	members  int // how many members the layout has
-	shadows  int // further members that only conditions name; they follow the members and are never written
-	item     bool
-	arrays   int // number of "[]" in its path
+	first    int  // index of its first member, or of its item
+	members  int  // how many members the layout has
+	shadows  int  // further members that only conditions name; they follow the members and are never written
+	item     bool // the field is a list
+	arrays   int  // number of "[]" in its path
 	rule     *schema
 	list     *dte.CodeList
 	parent   int  // field of the neighbour whose code precedes "/" in list; -1: no neighbour
@@ -285,7 +285,7 @@ func (c *compiler) layoutIndex(document string) int {
 	return slices.IndexFunc(c.fields, func(f field) bool { return f.document == document && f.types != 0 })
 }
 
-// connect checks that every overlay entry has a field, and binds codes and taxes.
+// connect checks that the layout and the catalogues have what the overlay names, and gives fields their code lists.
 func (c *compiler) connect() error {
 	o := c.overlay
 	for _, e := range o.from {

@@ -131,8 +131,8 @@ func (f *Filler) Numbers() int { return f.numbers }
 // constant. Without a value, the member is null if the schema requires it and allows null, otherwise absent. Facts that
 // the schema does not name are for the module only.
 //
-// If c is nil (no answer of the module), Fill checks only the values that do not depend on the module. The caller must
-// ignore the returned bytes.
+// If c is nil (no answer of the module), Fill checks only the values that do not depend on the module. The bytes are
+// then a document only if the layout has no output of a module, as the layout of an event.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()

@@ -11,10 +11,10 @@ import (
 // A signed bundle may still be wrong, or forged with a stolen key. This file defines what no bundle may change:
 //
 //   - At load: a fact may go only to the place of its own name, or to its place in the closed list renamed. A bundle
-//     may give no constant but 0. A member that identifies, and a place outside lines and totals, may not get an amount
-//     of the module either.
-//   - At every fill: if the facts have a value for such a place, or for a member of a line that the module does not
-//     compute, the document must have that value.
+//     may give no constant but null, 0 and MH's own (fixed, "Sin observaciones"). A place that is Factual may get
+//     neither 0 nor an amount of the module.
+//   - At every fill: if a place has a fact of its own and the bundle gives another source, the document must have the
+//     fact's value, except for amounts that sums.go checks.
 //   - At every fill of a rule's answer: the document must show the till's amounts of each line and the till's global
 //     discounts unchanged. The box itself checks that lines add up to totals, and totals to the amount to be paid
 //     (sums.go).
@@ -226,7 +226,7 @@ func (f *Filler) Meets(q Requirements) error {
 // the same name: the box does its accounts by the module's outputs, and the document must show the same amounts. It
 // also refuses words of another amount, and a layout that the box could check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
-	a, shown := &f.amounts, "montoTotalOperacion" // where the layout does not show the total
+	a, shown := &f.amounts, "montoTotalOperacion" // shown stands in for a total that the layout does not show
 	makes := func(e equation) bool { return e.total == a.total }
 	switch {
 	case a.alone != "":

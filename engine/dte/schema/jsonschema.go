@@ -79,7 +79,7 @@ type bound struct {
 // reader reads schemas from a file. It refuses unknown keywords, with an error that names the place.
 type reader struct {
 	drops  []entry
-	states int // of all patterns
+	states int // sum of the states of all patterns read
 }
 
 // MH's layouts have at most 129 places, and their patterns at most 695 states. Much larger layouts would keep the box

@@ -104,8 +104,8 @@ func (f *entry) check() error {
 	return nil
 }
 
-// entries reads a section. In some sections each entry must have a reason, by which people decide later whether the
-// entry is still needed.
+// entries reads a section. Except in catalogue, each entry must have a reason: by the reason, people later decide
+// whether the entry is still needed.
 func entries(list dte.Value, section string, members []string) (all []entry, err error) {
 	if list.Exists() && list.Kind() != dte.KindArray {
 		return nil, fmt.Errorf("%s is not a list", section)

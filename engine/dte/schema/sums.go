@@ -283,7 +283,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 	return 0
 }
 
-// addUp notes a contradiction if the document's totals are not the sums of its amounts.
+// addUp notes a contradiction if the document's amounts do not add up, or differ from the amounts that the till gave.
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
@@ -612,7 +612,7 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether an amount equals the till's fact or, without a fact, differs from part by a tolerance (off).
+// isGiven reports whether n equals the till's fact or, without a fact, is within off of part (below 0 only if part is).
 func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known
@@ -620,7 +620,7 @@ func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	return part-off <= n && n <= part+off && (n >= 0 || part < 0)
 }
 
-// priceLine compares a line's amount with price times quantity, less the discount.
+// priceLine compares a line's amount with price times quantity, less the discount. It adds the difference to off.
 func (r *run) priceLine(line *slot, i int, off *dte.Sum) {
 	a := &r.filler.amounts
 	quantity, price := r.number(line, a.quantity), r.number(line, a.price)

@@ -100,7 +100,7 @@ func weight(bold bool) int {
 	return 0
 }
 
-// parse reads the metrics. The fonts are part of the program.
+// parse reads the metrics. It fails only if the build is defective, because the fonts are part of the program.
 func (a *face) parse() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -11,7 +11,7 @@ import (
 	"image/png"
 )
 
-// Logo is an opaque PNG with 8 bits for each channel, which fpdf embeds without unpacking it.
+// Logo is an opaque PNG with 8 bits for each channel: fpdf embeds such a picture without unpacking it.
 type Logo struct {
 	png  []byte
 	mail []byte  // smaller, for messages
