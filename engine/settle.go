@@ -269,7 +269,7 @@ func showForm(h *record.Head, form []byte) {
 			h.Total, h.Receiver, h.Mail = totalOf(v, h.Total), record.ReceiverOf(v), outbox.Recipient(v)
 		}
 	}
-	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // the record of a correction by 1.0 lacks it
+	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // program 1.0 recorded no version
 		h.Rule, h.Version = c.Rule, c.Version
 	}
 }

@@ -181,7 +181,7 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 	}
 	v, err := dte.Parse(held.Data)
 	if err != nil {
-		return nil //nolint:nilerr // this product did not write it
+		return nil //nolint:nilerr // this product did not write the object
 	}
 	id := v.Get("identificacion")
 	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()

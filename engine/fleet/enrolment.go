@@ -131,7 +131,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	case lacking == nil && answered:
 		next.Behind = ""
 	}
-	if lacking != nil && before.Own == 0 { // its new numbers would contradict the numbers that its store lacks
+	if lacking != nil && before.Own == 0 { // the box's new numbers would contradict the numbers that its store lacks
 		behind := next.Behind
 		next = before
 		next.Behind = behind

@@ -31,7 +31,7 @@ type seen struct {
 	Sequence int64     `json:"sequence"`          // number of that epoch's newest status
 	At       time.Time `json:"at,omitzero"`       // when that status was signed
 	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
-	Acts     int64     `json:"acts,omitempty"`    // acts up to this number were looked for, until maxMissing lacked
+	Acts     int64     `json:"acts,omitempty"`    // the last act that was looked for, or skipped after maxMissing
 	Missing  []int64   `json:"missing,omitempty"` // numbers, up to Acts, of the acts that the store lacks
 }
 

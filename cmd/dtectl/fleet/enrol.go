@@ -71,7 +71,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		if err != nil {
 			return err
 		}
-		if c.Replace && w.again != nil { // with the points of its configuration alone
+		if c.Replace && w.again != nil { // the new epoch has the points of the box's configuration alone
 			w.again, w.epoch = nil, w.epoch+1
 		}
 		chosen = append(chosen, w)

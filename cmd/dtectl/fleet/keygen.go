@@ -249,7 +249,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 			if c.moves = true; c.DryRun {
 				continue
 			}
-			if last, back := c.Back[e.Group]; e.After > 0 { // a thief may have named a version that there is not
+			if last, back := c.Back[e.Group]; e.After > 0 { // a thief may have named a version that does not exist
 				if head, err := both.Head(ctx, e.Group); err != nil && !back {
 					return nil, fmt.Errorf("%s, epoch %d: reading %s: %w", branch, e.Epoch, e.Group, err)
 				} else if !back && head != nil {

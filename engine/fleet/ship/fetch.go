@@ -299,7 +299,7 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 		}
 		if len(got.Missing) > 0 {
 			got.Bytes += int64(len(l.body))
-			return nil // the next call asks for the missing pieces, and for these, again
+			return nil // the next call fetches the missing pieces, and these bytes again
 		}
 		return to.fetched(g.last, l)
 	})
