@@ -16,7 +16,7 @@ var ErrVersion = errors.New("the version is not newer than one that was in force
 // Check has the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys, so that a push finds a misspelt name.
+	// Named requires that the signatures call their keys by the names in Keys: a push then finds a misspelt name.
 	Named bool
 	// Floor returns the version that the bundle's version must exceed, or "" if any version is good. An error of Floor
 	// ends the admission. If Floor is nil, any version is good.

@@ -11,7 +11,7 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
+// sliceFuel is the most fuel that a guest has at once. A guest without fuel calls the host. The host then grants the
 // next slice of the budget. Only between slices can the garbage collector stop the guest, or the host end it. A slice
 // lasts 16 µs in our compiled rules, and 70 ms in a guest that waits for memory at each step.
 const sliceFuel = 20_000

@@ -82,7 +82,7 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine returns the first line of an error, without the engine's stack trace, which has numbers instead of names.
+// firstLine returns the first line of an error. The engine's stack trace follows; it has numbers instead of names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -247,7 +247,7 @@ func decode(answer []byte, out *abi.Output) error {
 // used concurrently.
 type Probe struct{ i *instance }
 
-// Probe starts an instance for the caller, who must close it.
+// Probe starts an instance for the caller. The caller must close the Probe.
 func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	if m.closed.Load() {
 		return nil, ErrClosed

@@ -32,7 +32,7 @@ type Options struct {
 // Book collects the documents of a month. It takes some 400 bytes for each row of a file.
 type Book struct {
 	o        Options
-	settings *Settings // complete
+	settings *Settings // Options.Settings with all defaults
 	month    time.Time
 	issuer   Issuer
 	test     bool // documents of the test ambiente

@@ -348,7 +348,7 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places the amounts of a return, which lower the sales, or of its invalidation, which raise them again.
+// adjust places the amounts of a return: they lower the sales. The amounts of its invalidation raise the sales again.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.Returns == "annex2" {
 		p.daily = by

@@ -14,7 +14,7 @@ type share struct {
 	date              string // of the line, yyyy-mm-dd
 	operation, income int
 	kind              string // CAT-002: "11" for an export, "" for an invoice
-	// adjust is why the document has a line of its own, which subtracts or restores amounts; "": a shared line.
+	// adjust is why the document has a line of its own, to subtract or restore amounts; "": a shared line.
 	adjust string
 }
 

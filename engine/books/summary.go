@@ -20,7 +20,7 @@ type summary struct {
 	groups         map[groupKey]*group
 	vat            decimal.Decimal // the VAT in the prices, according to the consumers' documents
 	branches       map[int64]int
-	nowhere, noted rows // JSON
+	nowhere, noted rows // one cell each: a named document as JSON
 }
 
 type groupKey struct {

@@ -123,7 +123,7 @@ func orderOf(d *sealed, date string) (order, error) {
 	o := order{second: at.Unix()}
 	if len(d.ControlNumber) == 31 {
 		copy(o.series[:], d.ControlNumber[7:15])
-		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // no number: 0, which sorts first
+		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // without a number: 0, the first
 	}
 	kind, _ := strconv.ParseUint(d.Type, 10, 8)
 	o.kind = uint8(kind)
@@ -196,8 +196,8 @@ func text(s string) string {
 	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
 }
 
-// cell returns a cell for a file: a number unchanged, any other content through the function text, so that spreadsheets
-// read no cell as a formula. Every cell of every file passes through here.
+// cell returns a cell for a file: a number unchanged, any other content through the function text: spreadsheets
+// therefore read no cell as a formula. Every cell of every file passes through here.
 func cell(s string) string {
 	if _, err := decimal.NewFromString(s); err == nil {
 		return s

@@ -68,7 +68,7 @@ func Int(n int64) Value {
 // Num returns a number, given in units of 1e-8.
 func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
 
-// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, so that every Value can be written as valid JSON.
+// Str returns a string Value. Invalid UTF-8 becomes U+FFFD: every Value can therefore be written as valid JSON.
 func Str(s string) Value {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))

@@ -279,7 +279,7 @@ type failure struct {
 	shape Shape
 }
 
-// add counts a failed evaluation under its point of sale, so that no till displaces the failures of another till.
+// add counts a failed evaluation under its point of sale: no till displaces the failures of another till.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
@@ -314,7 +314,7 @@ const (
 	EnoughBefore = 20
 )
 
-// Limits of the decisions that a bundle's dte.Outcomes count. They are low, so that refusals soon disappear from the
+// Limits of the decisions that a bundle's dte.Outcomes count. They are low: refusals soon disappear from the
 // Outcomes after MH accepts documents again.
 const (
 	Shown    = 100 // newest decisions

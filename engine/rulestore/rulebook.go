@@ -292,7 +292,7 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
-	case m.Kind == "document" && effect == bundle.TakesBack: // MH treats a return as an event, which has no number
+	case m.Kind == "document" && effect == bundle.TakesBack: // MH treats a return as an event: it has no number
 		q.Kind, q.Type = "tipoEvento", m.Document
 		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre",
 			"receptor.numDocumento|receptor.nit")

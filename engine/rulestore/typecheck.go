@@ -134,7 +134,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 }
 
 // checkMembers returns the faults of a list of the form's members, whose facts are below base. It does not check the
-// members of groups, which the API itself defines.
+// members of groups: the API itself defines these members.
 func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(part, path, fact string)) (f []error) {
 	for i := range list {
 		m, path, to := &list[i], at+"["+strconv.Itoa(i)+"]", cmp.Or(list[i].To, list[i].Name)

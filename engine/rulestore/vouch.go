@@ -35,7 +35,7 @@ type Trouble struct {
 // Who vouches for a bundle.
 const (
 	VouchedByKeys = "keys" // as many pinned keys as are required
-	VouchedByBox  = "box"  // this box, which admitted the bundle when other keys were pinned
+	VouchedByBox  = "box"  // this box: it admitted the bundle when other keys were pinned
 )
 
 var errUnvouched = errors.New("nobody vouches for it")
@@ -94,7 +94,7 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	return nil
 }
 
-// legible refuses a record with unprintable characters, which could deceive an operator at a terminal.
+// legible refuses a record with unprintable characters: they could deceive an operator at a terminal.
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -28,7 +28,7 @@ const (
 )
 
 // description describes the accounting document of a liquidation. With it, a card company pays a shop's card sales,
-// less the perceived VAT and the commission. The document's body is one object, which is one line here. MH's schema has
+// less the perceived VAT and the commission. The document's body is one object: one line here. MH's schema has
 // no summary.
 var description = &abi.Description{
 	Name:   "dte09",

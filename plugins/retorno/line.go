@@ -81,7 +81,7 @@ func (w *withheld) upTo(base int64) int64 {
 }
 
 // take returns the tax on the part of the origin between two amounts (from, to), as the line shows it: in whole cents,
-// and at most a cent above the part's own tax, which is MH's tolerance for a line and for the sum of lines (MF2 p.54).
+// and at most a cent above the part's own tax: MH's tolerance for a line and for the sum of lines (MF2 p.54).
 // It adds the part's share of the whole tax to back.
 func (w *withheld) take(from, to int64) int64 {
 	if w.all == 0 {

@@ -62,7 +62,7 @@ func Reopen(data []byte, digest string) (*Bundle, error) {
 	})
 }
 
-// Inspect opens a bundle without checking its signatures, to show it or to send it to branches, which verify it.
+// Inspect opens a bundle without checking its signatures, to show it or to send it to branches: they verify it.
 func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }

@@ -202,7 +202,7 @@ func (m *module) prefixed(r *reader, i *instruction) {
 	}
 }
 
-// zero reads a memory index, which must be 0: a module has only one memory.
+// zero reads a memory index. The index must be 0: a module has only one memory.
 func (r *reader) zero() {
 	if r.byte() != 0 {
 		r.fail("a memory other than the first")

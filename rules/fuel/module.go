@@ -41,7 +41,7 @@ type module struct {
 	types     []signature
 	imported  int   // imported functions come first in the index space
 	functions []int // type of each function
-	globals   int   // metering adds two after them
+	globals   int   // the module's own; metering adds two after these
 	start     int   // 1 + the function that starts the module
 	bodies    []*scan
 	work      work // estimate for compiling the module

@@ -78,7 +78,7 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path, which must have type t. A nil t means that the form has no value there.
+// value reads the value at path. The value must have type t. A nil t means that the form has no value there.
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {

@@ -165,7 +165,7 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 }
 
 // fillForm stores a text in the overlay's form. It returns false if the form does not apply or does not fit the text.
-// The caller then uses the unchanged text, which the schema checks.
+// The caller then uses the unchanged text, and the schema checks that text.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {

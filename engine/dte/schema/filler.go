@@ -41,11 +41,11 @@ type Filler struct {
 	fields   []field
 	out      Outputs
 	taxNames []string // MH's texts of out.Taxes
-	lines    int      // field of cuerpoDocumento, -1 none
+	lines    int      // field of cuerpoDocumento; -1: the layout has no lines
 	total    string
 	amounts  arithmetic
 	version  int
-	numbers  int
+	numbers  int // see Numbers
 	runs     sync.Pool
 }
 

@@ -116,7 +116,7 @@ func Factual(document string) bool {
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()
-	remark := strings.HasSuffix(e.fact, ".observaciones") && e.value.Text() == "Sin observaciones" // MH requires one
+	remark := strings.HasSuffix(e.fact, ".observaciones") && e.value.Text() == "Sin observaciones" // MH requires it
 	switch {
 	case e.form != "" && !slices.Contains(hyphenated, last):
 		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
@@ -175,7 +175,7 @@ func (s *schema) checkFixed(path string) error {
 // Requirements lists what a layout must have before the box signs documents with it.
 type Requirements struct {
 	Version int    // identificacion.version
-	Kind    string // the member of identificacion that names the type; "": none
+	Kind    string // the member of identificacion that names the type; "": no member
 	Type    string // the value of that member
 	// Facts are the paths of facts for which the layout must have a place; "a|b" means a or b.
 	Facts []string

@@ -15,7 +15,7 @@ import (
 func lacksCode(c *dte.CodeList, code string) string {
 	words := strings.Fields(c.Name)
 	for i, w := range words {
-		if w != strings.ToUpper(w) { // IVA stays as it is
+		if w != strings.ToUpper(w) { // an abbreviation such as IVA stays as it is
 			words[i] = strings.ToLower(w)
 		}
 	}
@@ -381,7 +381,7 @@ func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 }
 
 // named lists values with their meanings: "13 (DUI) o 36 (NIT)". If this text is too long, it leaves the meanings out.
-// It omits null, which means only that the value may be missing.
+// It omits null: null means only that the value may be missing.
 func (n noun) named(values []dte.Value) string {
 	const long = 85
 	if said := n.list(values, true); len(said) <= long {

@@ -30,7 +30,7 @@ var sumOf = [][2]string{
 		"ivaRetenido"},
 }
 
-// soldAs lists the members for a line's amount, which is price times quantity, less the discount. At most one of them
+// soldAs lists the members for a line's amount: price times quantity, less the discount. At most one of them
 // is not 0. If the line has no price, the till gives the amount.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "valor"}
 
@@ -100,7 +100,7 @@ type given struct {
 // equation states that a total is the sum of other amounts of its object, rounded to the cent and never below 0.
 type equation struct {
 	total       int // -1: the layout does not show the amount paid; use the module's output
-	balance     int // saldoFavor, which shows how far the sum is below 0; -1: none
+	balance     int // saldoFavor: how far the sum is below 0; -1: the object lacks it
 	plus, minus []int
 	taxed       bool
 	// otherwise lists the amounts of perception and retention, which totals of accepted documents may or may not
