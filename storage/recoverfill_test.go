@@ -447,7 +447,7 @@ func TestRecover_OldBoxSold(t *testing.T) {
 		s = openStore(t, disk)
 		put(t, s, "a", 300)
 		sound(t, s)
-		from.Possible = func(time.Time) []string { return []string{"a", "b", "z"} }
+		from.Possible = begins
 		asked := func(o *Owed) {
 			t.Helper()
 			if o == nil || !o.asks("a") || !o.asks("b") || !o.asks(Others) {
@@ -468,6 +468,130 @@ func TestRecover_OldBoxSold(t *testing.T) {
 		made, err = Assemble(ctx, Sources{Copy: card, Possible: from.Possible}, options(disk), nil)
 		must(t, err)
 		asked(made.Owed)
+	}
+}
+
+// TestRecover_OldBoxLittle: an older box was put back. A backup that is later by one number, one series or one change shows
+// that its store and its mark are old: the dead box may have sold more in any series.
+func TestRecover_OldBoxLittle(t *testing.T) {
+	for name, c := range map[string]struct {
+		since func(s *Store)
+		gone  bool // only the mark was put back
+	}{
+		"one number":                  {since: func(s *Store) { put(t, s, "a", 100) }},
+		"one number, store gone":      {func(s *Store) { put(t, s, "a", 100) }, true},
+		"a series begins":             {since: func(s *Store) { put(t, s, "y", 100) }},
+		"a series begins, store gone": {func(s *Store) { put(t, s, "y", 100) }, true},
+		"one change": {since: func(s *Store) {
+			_, err := s.Advance(ctx, code(99), fresh, Change{To: done})
+			must(t, err)
+		}},
+	} {
+		disk := carded(t)
+		s := live(t, disk)
+		put(t, s, "a", 99)
+		sound(t, s)
+		older := disk.Copy()
+		s = live(t, disk)
+		c.since(s)
+		backup(t, s, backupDir)
+		for n := uint64(101); n < 110; n++ {
+			put(t, s, "a", n)
+			put(t, s, "b", 100+n)
+		}
+		sound(t, s)
+		if putBox(t, older, disk); c.gone {
+			must(t, disk.RemoveAll("box/store"))
+		}
+		made, err := Assemble(ctx, Sources{Backups: []string{backupDir}, Possible: begins}, options(disk), nil)
+		must(t, err)
+		if o := made.Owed; !o.asks("a") || !o.asks("b") || !o.asks(Others) {
+			t.Errorf("%s: it asks %+v", name, o)
+		}
+	}
+}
+
+// begins is a Possible with one series that has not begun.
+func begins(time.Time) []string { return []string{"a", "b", "z"} }
+
+// TestRecover_OldBoxRots: the older box sold on, and its store rotted before a backup of the dead box was read.
+func TestRecover_OldBoxRots(t *testing.T) {
+	disk := carded(t)
+	older := disk.Copy()
+	s := live(t, disk)
+	for n := uint64(100); n < 105; n++ {
+		put(t, s, "a", n)
+	}
+	backup(t, s, backupDir)
+	sound(t, s)
+	putBox(t, older, disk)
+	s = openStore(t, disk)
+	for n := uint64(300); n < 320; n++ {
+		put(t, s, "a", n)
+	}
+	sound(t, s)
+	big := largestTable(t, disk)
+	harm(t, disk, big, size(t, disk, big)/3)
+	made, err := Assemble(ctx, Sources{Copy: card, Backups: []string{backupDir}, Possible: begins}, options(disk), nil)
+	must(t, err)
+	if o := made.Owed; !o.asks("a") || !o.asks("b") || !o.asks(Others) {
+		t.Errorf("it asks %+v", o)
+	}
+}
+
+// TestRecover_Bounded: where the mark is the dead box's, no series asks for its last number.
+func TestRecover_Bounded(t *testing.T) {
+	status := map[string]uint64{"a": 8}
+	for name, c := range map[string]struct {
+		lose func(disk, older *disktest.Disk)
+		from Sources
+	}{
+		"nothing happened":            {func(disk, older *disktest.Disk) {}, Sources{Copy: card}},
+		"a backup beside it":          {func(disk, older *disktest.Disk) {}, Sources{Copy: card, Backups: []string{backupDir}}},
+		"a dead disk":                 {loseStore, Sources{Copy: card}},
+		"and a backup":                {loseStore, Sources{Copy: card, Backups: []string{backupDir}}},
+		"and a status":                {loseStore, Sources{Copy: card, Backups: []string{backupDir}, Last: status}},
+		"a backup alone":              {loseStore, Sources{Backups: []string{backupDir}}},
+		"a backup and a later status": {loseStore, Sources{Backups: []string{backupDir}, Last: status}},
+		"an older disk": {func(disk, older *disktest.Disk) {
+			loseStore(disk, older)
+			for _, f := range older.Files() {
+				if strings.HasPrefix(f, "box/store/") {
+					must(t, makeParents(disk, f))
+					writeFile(t, disk, f, readFile(t, older, f))
+				}
+			}
+			must(t, openStore(t, disk).Close()) // it notes what the mark has
+		}, Sources{Copy: card, Backups: []string{backupDir}}},
+		"a rotten slot of the mark": {func(disk, older *disktest.Disk) {
+			loseStore(disk, older)
+			f, err := openMarkFile(disk, markPath, false)
+			must(t, errors.Join(err, f.close()))
+			harm(t, disk, markPath, slotAt(firstSlot, f.generation.Load())+20)
+		}, Sources{Copy: card, Last: map[string]uint64{"a": 9}}}, // the lost slot may have had some numbers more
+	} {
+		disk := carded(t)
+		older := disk.Copy()
+		s := live(t, disk)
+		put(t, s, "a", 100)
+		backup(t, s, backupDir)
+		put(t, s, "a", 101)
+		put(t, s, "a", 102)
+		sound(t, s)
+		c.lose(disk, older)
+		made, err := Assemble(ctx, c.from, options(disk), nil)
+		if err != nil && !errors.Is(err, ErrSound) {
+			t.Error(name, err)
+		}
+		if made.Owed != nil && slices.ContainsFunc(made.Owed.Series, func(n Next) bool { return n.Open }) {
+			t.Errorf("%s: it asks %+v", name, made.Owed)
+		}
+	}
+}
+
+func loseStore(disk, _ *disktest.Disk) {
+	if err := disk.RemoveAll("box/store"); err != nil {
+		panic(err)
 	}
 }
 

@@ -514,20 +514,31 @@ func (a *assembly) finish() error {
 	for _, name := range slices.Sorted(maps.Keys(a.named)) {
 		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
 	}
-	if a.noMark == nil { // another card may have another mark
+	live := a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
+	if a.noMark == nil {                                // another card may have another mark
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
 		}
 		for name, last := range a.named { // the right mark has what was backed up, or told to the centre
-			a.row.MarkLost = a.row.MarkLost || last > a.marked.Series[name].Last+1
+			a.row.MarkLost = a.row.MarkLost || last >= a.marked.Series[name].Last+a.marked.Slack
 		}
-		live := a.own.whole && a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
+		var own map[string]Reach
+		fits := false // store and mark are of the same moment
+		if a.own.whole {
+			if own, err = readAllSeries(a.own.db); err != nil {
+				return err
+			}
+			fits = was == nil && compareMark(storeHead(a.marked.Store, a.own.db, own), a.marked) == nil
+		}
 		for name, row := range series {
+			told := a.told.Series[row.Sequence]
 			bound := a.marked.Series[name].Last + maxWaiting // above this number, the mark is from an older card
 			if a.own.whole {                                 // or store and mark are from an older box
-				bound = max(a.marked.Series[name].Last, a.source(ownMedium).Last[name]) + 1
+				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
-			a.row.MarkLost = a.row.MarkLost || max(row.Last, a.told.Series[row.Sequence].Last) > bound && !live
+			ahead := max(row.Last, told.Last) > bound ||
+				fits && max(row.Position, told.Position) > own[name].Position
+			a.row.MarkLost = a.row.MarkLost || ahead && !(a.own.whole && live)
 		}
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)
@@ -541,12 +552,13 @@ func (a *assembly) finish() error {
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
 	known = a.lacks(known, a.ends, series)
-	err = errors.Join(err, onlyIf(!errors.Is(bad, ErrCorrupt), bad))
-	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
-		return err
+	h, worse := readHoles(a.db)
+	for _, l := range a.ends { // an older box may have sold on, and its store may have rotted since
+		a.row.MarkLost = a.row.MarkLost || !live && a.lacks(nil, []Lead{l}, series) != nil &&
+			!h.has(series[l.Series].Sequence, l.There)
 	}
-	h, err := readHoles(a.db)
-	if err != nil {
+	err = errors.Join(err, worse, onlyIf(!errors.Is(bad, ErrCorrupt), bad))
+	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
 		return err
 	}
 	a.said.Lacking = h.lacking(series)
