@@ -194,19 +194,34 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}
-	if t, _ := bundle.ParseType(m.Document, parts); p.Rule != nil && t != nil {
-		step := rules.Step{Name: "type"}
-		if step.Run(func() (string, error) {
-			changed, err := record.Successor(t)
-			return cmp.Or(strings.Join(changed, "; "), "nothing that is known of the type changes"), err
-		}) != nil {
+	err = nil // the steps have it
+	further := func(name string, run func() (string, error)) {
+		step := rules.Step{Name: name}
+		if p.Rule == nil {
+			return
+		}
+		if step.Run(run) != nil {
 			err = p.Rule.Close(ctx)
 			p.Rule = nil
 		}
 		p.Steps = append(p.Steps, step)
-		return p, err
 	}
-	return p, nil
+	if m.Kind == "document" && !w.IgnoreFuel {
+		further("lines", func() (string, error) {
+			peak, err := rulestore.PeakFuel(ctx, p.Rule)
+			if err != nil {
+				return "", fmt.Errorf("%w; rules test %s --fuel writes how much it needs", err, name)
+			}
+			return fmt.Sprintf("at most %d units for the most lines", peak), nil
+		})
+	}
+	if t, _ := bundle.ParseType(m.Document, parts); t != nil {
+		further("type", func() (string, error) {
+			changed, err := record.Successor(t)
+			return cmp.Or(strings.Join(changed, "; "), "nothing that is known of the type changes"), err
+		})
+	}
+	return p, err
 }
 
 // Remade is a golden case that was computed again.

@@ -80,6 +80,7 @@ func TestBuild(t *testing.T) {
 		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `it must list the faults for which it is refused`},
 		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`,
 			"valid_from: there is no such field"},
+		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "fuel": 1000,`, "suma 1.0.0 fails at the step lines: "},
 		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
 		{"overlay.json", `"total": "total"`, `"total": "suma"`, `"suma"`},
 	} {
