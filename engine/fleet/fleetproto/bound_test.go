@@ -78,6 +78,7 @@ func TestBound(t *testing.T) {
 		{"a pointer's member", ``, &inner{"1"}, "at.text: ", refused},
 		{"a member", ``, inner{"1"}, "at.text: ", refused},
 		{"a pointer's long member", ``, &struct{ Text string }{"a\n"}, "not one line", &struct{ Text string }{"a "}},
+		{"no list", ``, []string(nil), "", nil},
 		{"a list", `is:"name"`, []string{"a", "b"}, "", nil},
 		{"the longest list", ``, make([]bool, maxList), "", nil},
 		{"a list too long", ``, make([]int, maxList+1), "101 elements, at most 100", make([]int, maxList)},
@@ -112,7 +113,8 @@ func TestBound(t *testing.T) {
 // Cutting for the signature does not change what the caller's payload points to.
 func TestBound_Copies(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
-	s := Status{Points: make([]Point, maxList+1), NotReady: []string{long}, Rollout: &Progress{Reason: long}}
+	s := Status{Points: make([]Point, maxList+1), NotReady: []string{long}, Rollout: &Progress{Name: "r1",
+		Stage: StageLive, Reason: long}}
 	of := s
 	_ = bound("", reflect.ValueOf(&of).Elem().FieldByName("NotReady"), "", true)
 	_ = bound("", reflect.ValueOf(&of).Elem().FieldByName("Points"), "", true)
@@ -120,7 +122,7 @@ func TestBound_Copies(t *testing.T) {
 	if len(s.Points) != maxList+1 || !slices.Equal(s.NotReady, []string{long}) || s.Rollout.Reason != long {
 		t.Errorf("the caller's payload became %+v", s)
 	}
-	if len(of.Points) != maxList || len([]rune(of.NotReady[0])) != maxText {
+	if len(of.Points) != maxList || len([]rune(of.Rollout.Reason)) != maxText || len([]rune(of.NotReady[0])) != maxText {
 		t.Errorf("it is not cut: %d points", len(of.Points))
 	}
 }

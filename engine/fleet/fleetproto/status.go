@@ -242,10 +242,7 @@ func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 		}
 		return n
 	}
-	each := reflect.StructTag("")
-	if form != "" {
-		each = reflect.StructTag(`is:"` + form + `"`)
-	}
+	each := reflect.StructTag(`is:"` + form + `"`)
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		if t, _ := v.Interface().(time.Time); !t.IsZero() && (t.Year() < 2000 || t.Year() > 2200) {

@@ -509,6 +509,12 @@ func TestStatus(t *testing.T) {
 	if _, err := super.OpenStatus(data, "oriente", 2, key); !errors.Is(err, ErrOther) {
 		t.Error(err)
 	}
+	for text, branch := range map[string]string{"?": "centro", string(data): "oriente"} {
+		want := map[bool]error{true: ErrFormat, false: ErrOther}[text == "?"]
+		if got, err := super.OpenStatus([]byte(text), branch, 2); !errors.Is(err, want) || got != nil {
+			t.Errorf("without an enrolled box: %v, %v", got, err)
+		}
+	}
 	forged, err := super.Seal(&s, thief) // names a key that it does not hold
 	if err != nil {
 		t.Fatal(err)
