@@ -84,9 +84,9 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount(n.digits), nil
 }
 
-// significant reads a number's digits one by one, and keeps the first 19 significant digits.
+// significant reads a number's digits one by one. No Amount has more than 19 significant digits.
 type significant struct {
-	digits uint64 // leading zeros dropped
+	digits uint64 // leading zeros dropped; meaningless if count is above 19
 	count  int    // number of digits
 	held   int    // zeros read after digits; they become digits if another digit follows
 }
@@ -98,13 +98,10 @@ func (n *significant) take(c byte) {
 		n.held++
 	default:
 		n.count += n.held + 1
-		if n.count <= 19 {
-			for ; n.held > 0; n.held-- {
-				n.digits *= 10
-			}
-			n.digits = n.digits*10 + uint64(c-'0')
+		for ; n.held > 0; n.held-- {
+			n.digits *= 10
 		}
-		n.held = 0
+		n.digits = n.digits*10 + uint64(c-'0')
 	}
 }
 

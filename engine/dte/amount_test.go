@@ -19,6 +19,8 @@ func TestParseAmount(t *testing.T) {
 		"0.00000001": 1, "1.000000000000000000000000000000": Scale, "1e-8": 1, "0e999999999999": 0,
 		"92000000000": MaxAmount, "-92000000000.00000000": -MaxAmount, "0.00014381": 14381,
 		"9200000000000000000000000e-14": MaxAmount, "10000000000.00000001": 10_000_000_000*Scale + 1,
+		"0.00000000000000000000001e20": Scale / 1000, "100000000000000000000000e-20": 1000 * Scale,
+		"0.000000000000000000000000": 0,
 	} {
 		if got, err := ParseAmount(text); got != want || err != nil {
 			t.Errorf("ParseAmount(%q) = %d, %v; want %d", text, got, err, want)
@@ -34,6 +36,8 @@ func TestParseAmount(t *testing.T) {
 		"1e-999999999999999999999": ErrPrecision,
 		"92000000000.00000001":     ErrRange, "-92000000001": ErrRange, "1e11": ErrRange, "1e999": ErrRange,
 		"1e999999999999999999999": ErrRange, "99999999999": ErrRange, "123456789012345678901234567890": ErrRange,
+		"18446744073709551617e-8": ErrRange, "100000000000000000000000000000001e-22": ErrPrecision, // 2^64 is 0
+		"1844674407.3709551617": ErrPrecision, "-368934881474191032320e-8": ErrRange,
 	} {
 		if got, err := ParseAmount(text); !errors.Is(err, want) || got != 0 {
 			t.Errorf("ParseAmount(%q) = %d, %v; want %v", text, got, err, want)
@@ -45,7 +49,7 @@ func TestParseAmount(t *testing.T) {
 func TestParseAmount_IsCheap(t *testing.T) {
 	start := time.Now()
 	for _, text := range []string{"1e999999999", "1e-999999999", strings.Repeat("9", 1<<20), "0." + strings.Repeat("0",
-		1<<20) + "1"} {
+		1<<20) + "1", "1" + strings.Repeat("0", 1<<20) + "1"} {
 		if _, err := ParseAmount(text); err == nil {
 			t.Errorf("took %.20q", text)
 		}

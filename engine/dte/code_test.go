@@ -33,7 +33,17 @@ func TestParseCode(t *testing.T) {
 	if c, err := ParseCode("0a1b2c3d-4E5f-4607-8899-aabbccddeeff"); err != nil || c.String() != text {
 		t.Errorf("lower case: %v, %v", c, err)
 	}
+	for i, r := range text {
+		moved := []byte(text) // a hyphen one place too early
+		if r == '-' {
+			moved[i-1], moved[i] = moved[i], moved[i-1]
+			if c, err := ParseCode(string(moved)); err == nil {
+				t.Errorf("ParseCode(%q) = %v", moved, c)
+			}
+		}
+	}
 	for _, bad := range []string{
+		strings.ReplaceAll(text, "-", ""), text + "-", "-" + text,
 		"", text[:35], text + "0", "0A1B2C3D04E5F-4607-8899-AABBCCDDEEFF",
 		"0A1B2C3G-4E5F-4607-8899-AABBCCDDEEFF", "{A1B2C3D-4E5F-4607-8899-AABBCCDDEEF}",
 		"0A1B2C3D-4E5F-4607-8899-AABBCCDDEE-F",
@@ -55,7 +65,8 @@ func TestControlNumber(t *testing.T) {
 	for _, bad := range [][3]string{
 		{"1", "M001", "P001"}, {"0x", "M001", "P001"}, {"01", "X001", "P001"}, {"01", "M01", "P001"}, {"01", "M001",
 			"M001"},
-		{"01", "m001", "P001"}, {"01", "M00a", "P001"}, {"01", "M001", "P0011"}, {"01", "", ""},
+		{"01", "m001", "P001"}, {"01", "M00a", "P001"}, {"01", "M001", "P0011"}, {"01", "", ""}, {"x1", "M001", "P001"},
+		{"01", "Ma01", "P001"}, {"01", "M0a1", "P001"}, {"01", "M001", "P-01"}, {"011", "M001", "P001"},
 	} {
 		if got, err := ControlNumber(bad[0], bad[1], bad[2], 1); err == nil {
 			t.Errorf("%v gave %q", bad, got)
@@ -106,6 +117,10 @@ func TestParseCatalogues(t *testing.T) {
 		if _, err := ParseCatalogues([]byte(text)); err == nil {
 			t.Errorf("%s is read", text)
 		}
+	}
+	var syntax *SyntaxError
+	if _, err := ParseCatalogues([]byte(`{`)); !errors.As(err, &syntax) {
+		t.Errorf("no JSON: %v", err)
 	}
 	if _, err := ParseCatalogues([]byte(`{"version":"1.1","source":"MH","catalogues":{}}`)); err == nil {
 		t.Error("catalogues without a list are read")

@@ -31,6 +31,15 @@ func TestFormat_People(t *testing.T) {
 	}
 }
 
+func TestDigits(t *testing.T) {
+	for text, want := range map[string]string{"": "", "-": "", "0614-290780 112-3": "06142907801123", "1\u00a02": "12",
+		"1\t2": "12", "1.2": "", "x": "", "12x": "", "x12": "", "0-9": "09", "١": ""} {
+		if got := Digits(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // FuzzFormat_People: no digit is lost or moved, and a number already in the form for people does not change.
 func FuzzFormat_People(f *testing.F) {
 	for _, s := range []string{"06142907801123", "01234567-8", "1234567", "22222222", "+503 2222-2222", "ñ-1", "+-1",

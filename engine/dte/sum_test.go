@@ -73,9 +73,9 @@ func TestSum(t *testing.T) {
 	two.Add(most)
 	two.Add(most)
 	for _, high := range []int64{-2, -1, 1} { // the low half alone is near 0
-		for _, low := range []uint64{0, 1} {
-			if (Sum{high, low}).Within(MaxAmount) {
-				t.Errorf("%d times 2^64 plus %d counts as small", high, low)
+		for _, low := range []uint64{0, 1, 1<<64 - 1} {
+			if (Sum{high, low}).Within(MaxAmount) != (high == -1 && low > 1) {
+				t.Errorf("%d times 2^64 plus %d", high, low)
 			}
 		}
 	}

@@ -58,14 +58,17 @@ func TestParse_Refuses(t *testing.T) {
 		`{"a":1,"\u0061":2}`:        {Code: FaultDuplicate, Message: "el campo está dos veces", Path: "a"},
 		"{\"a\":[1,\"\xff\"]}": {Code: FaultSyntax, Message: "el texto no es UTF-8 válido",
 			Path: "a[1]"},
-		`{"a":[{"b":01}]}`:                     {Code: FaultSyntax, Message: "no es JSON válido", Path: "a[0]"},
-		`{"a":NaN}`:                            {Code: FaultSyntax, Message: "no es JSON válido", Path: "a"},
-		`{'a':1}`:                              {Code: FaultSyntax, Message: "no es JSON válido"},
-		`{a:1}`:                                {Code: FaultSyntax, Message: "no es JSON válido"},
-		`{1:1}`:                                {Code: FaultSyntax, Message: "no es JSON válido"},
-		`[1,]`:                                 {Code: FaultSyntax, Message: "no es JSON válido"},
-		`"\ud800"`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
-		`// a comment`:                         {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{"a":[{"b":01}]}`:                  {Code: FaultSyntax, Message: "no es JSON válido", Path: "a[0]"},
+		`{"a":NaN}`:                         {Code: FaultSyntax, Message: "no es JSON válido", Path: "a"},
+		`{'a':1}`:                           {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{a:1}`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{1:1}`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
+		`[1,]`:                              {Code: FaultSyntax, Message: "no es JSON válido"},
+		`"\ud800"`:                          {Code: FaultSyntax, Message: "no es JSON válido"},
+		`// a comment`:                      {Code: FaultSyntax, Message: "no es JSON válido"},
+		strings.Repeat(`{"a":`, MaxDepth+1): {Code: FaultSyntax, Message: "hay más de 32 niveles"},
+		"\ufeff{}": {Code: FaultSyntax,
+			Message: "empieza con una marca de orden de bytes (BOM): envíe UTF-8 sin ella"},
 		deep + strings.Repeat("]", MaxDepth+1): {Code: FaultSyntax, Message: "hay más de 32 niveles"},
 	} {
 		_, err := Parse([]byte(text))
@@ -79,6 +82,19 @@ func TestParse_Refuses(t *testing.T) {
 		}
 		if got.Offset < 0 || got.Offset > int64(len(text)) {
 			t.Errorf("%q: offset %d", text, got.Offset)
+		}
+	}
+	for _, scalar := range []string{"1", `"a"`, "null", "true"} {
+		text := strings.Repeat("[", MaxDepth) + scalar + strings.Repeat("]", MaxDepth)
+		if v, err := Parse([]byte(text)); err != nil || string(v.Append(nil)) != text {
+			t.Errorf("a value in the deepest list: %s, %v", v.Append(nil), err)
+		}
+	}
+	for want, e := range map[string]error{"JSON at byte 3: m": &SyntaxError{Offset: 3, Message: "m"},
+		"JSON at byte 3 (a.b): m": &SyntaxError{Offset: 3, Message: "m", Path: "a.b"}, "C: m": Fault{Code: "C", Message: "m"},
+		"a.b: C: m": Fault{Path: "a.b", Code: "C", Message: "m"}} {
+		if e.Error() != want {
+			t.Errorf("%s, want %s", e, want)
 		}
 	}
 	if v, err := Parse([]byte(strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth))); err != nil ||
