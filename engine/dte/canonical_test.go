@@ -180,6 +180,15 @@ func TestDigest_Spellings(t *testing.T) {
 			}
 		}
 	}
+	// Stored digests are of this form: it must never change.
+	for text, want := range map[string]string{"1.50e30": "15e29", "-0.00012300e40": "-123e34", "1e400": "1e400",
+		"0.0000000010": "1e-9", "123456789012": "123456789012e0", "0e999": "0", "-0.00000000000": "0", "1.50": "1.5",
+		`{"b":1,"a":[{"d":1e0,"c":"é"}]}`: `{"a":[{"c":"é","d":1}],"b":1}`} {
+		v, err := Parse([]byte(text))
+		if got := string(v.append(nil, new([]int))); err != nil || got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
 	different := []string{`{}`, `[]`, `null`, `""`, `"null"`, `{"a":null}`, `{"a":[]}`, `[1,2]`, `[2,1]`, `[12]`,
 		`["1",2]`, `{"a":"b"}`, `{"a":{"b":null}}`,
 		`1e400`, `1e399`, `-1e400`, `0.1234567891`, `0.1234567892`, `"10"`, `10`, `true`, `"true"`}

@@ -159,9 +159,6 @@ func (p *parser) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", &jsontext.SyntacticError{ByteOffset: p.dec.InputOffset(), Err: errors.New("name is not a string")}
-	}
 	if bytes.IndexByte(raw, '\\') < 0 {
 		s := p.slice(len(raw))
 		return s[1 : len(s)-1], nil
@@ -243,9 +240,6 @@ func appendNumber(dst []byte, literal string) []byte {
 	exponent -= len(decimals)
 	digits := strings.TrimLeft(whole+decimals, "0")
 	significant := strings.TrimRight(digits, "0")
-	if significant == "" {
-		return append(dst, '0')
-	}
 	if negative {
 		dst = append(dst, '-')
 	}

@@ -204,7 +204,7 @@ func (v Value) Amount() (Amount, error) {
 
 // Int returns a whole number; false if v is not a number, has decimals, or is no Amount.
 func (v Value) Int() (int64, bool) {
-	if v.kind != KindNumber || !v.exact || v.num%Scale != 0 {
+	if !v.exact || v.num%Scale != 0 {
 		return 0, false
 	}
 	return int64(v.num / Scale), true

@@ -63,6 +63,10 @@ func TestParse_Refuses(t *testing.T) {
 		`{'a':1}`:                           {Code: FaultSyntax, Message: "no es JSON válido"},
 		`{a:1}`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
 		`{1:1}`:                             {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{"a":1,null:1}`:                    {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{[]:1}`:                            {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{{}:1}`:                            {Code: FaultSyntax, Message: "no es JSON válido"},
+		`{true}`:                            {Code: FaultSyntax, Message: "no es JSON válido"},
 		`[1,]`:                              {Code: FaultSyntax, Message: "no es JSON válido"},
 		`"\ud800"`:                          {Code: FaultSyntax, Message: "no es JSON válido"},
 		`// a comment`:                      {Code: FaultSyntax, Message: "no es JSON válido"},
@@ -161,6 +165,9 @@ func TestValue_Kinds(t *testing.T) {
 		{v: parsed("0.000000001"), json: "0.000000001", text: "0.000000001", number: no},
 		{v: Str("1"), json: `"1"`, text: "1", number: no}, {v: Str("\x00\x1f\"\\\x7fñ"), text: "\x00\x1f\"\\\x7fñ",
 			json: "\"\\u0000\\u001f\\\"\\\\\x7fñ\"", number: no},
+		{v: Str("\\"), text: "\\", json: `"\\"`, number: no}, {v: Str(`"`), text: `"`, json: `"\""`, number: no},
+		{v: Str("\x1f"), text: "\x1f", json: `"\u001f"`, number: no}, {v: Str(" "), text: " ", json: `" "`, number: no},
+		{v: Obj(Member{`\"`, Null()}), json: `{"\\\"":null}`, length: 1, number: no, rows: true},
 		{v: Arr(), json: "[]", number: no, items: true},
 		{v: Arr(Int(1), Value{}), json: "[1,null]", length: 2, number: no, items: true},
 		{v: Obj(), json: "{}", number: no, rows: true},
@@ -188,7 +195,7 @@ func TestValue_Kinds(t *testing.T) {
 				t.Errorf("%s: item %d is %v", c.json, i, v.Index(i))
 			}
 		}
-		if v.Find("b") != nil != (v.Get("b").Exists()) || v.Get("b").Exists() != (c.rows && c.length > 0) {
+		if v.Find("b") != nil != (v.Get("b").Exists()) || v.Get("b").Exists() != (c.rows && c.length > 1) {
 			t.Errorf("%s: a member b", c.json)
 		}
 		set := c.json
