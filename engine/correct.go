@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -49,7 +50,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 			record.Estado(entry.State))
 	case until.IsZero():
 		return nil, forbidden("Este rechazo no se corrige con el mismo código: emita un documento nuevo")
-	case !e.now().Before(until):
+	case !e.authorityTime(ctx).Before(until):
 		return nil, forbidden(
 			"El plazo para corregirlo con el mismo código ha vencido: emita un documento nuevo")
 	}
@@ -78,7 +79,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
 		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
-			Refused: record.RefusalText(h.Response), Rule: h.Rule, Version: h.Version})
+			Refused: record.RefusalText(h.Response), Rule: h.Rule, Version: h.Version, Total: h.Total})
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false,
 		time.Time{}
 
@@ -125,7 +126,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 // have accepted the document after the refusal. After a restoration, it also queries MH about documents that can still
 // be corrected, because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
-	until := e.now()
+	now := cmp.Or(e.sender.Client.Time(), e.now())
+	until := now
 	if len(e.sender.Lost) > 0 {
 		until = record.Whenever
 	}
@@ -141,7 +143,7 @@ func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err erro
 			}
 			continue
 		}
-		late := !entry.Due.At.After(e.now())
+		late := !entry.Due.At.After(now)
 		if !late && !e.sender.MayBeFurther(dte.Code(entry.Code).String(), h.CreatedAt) {
 			continue
 		}

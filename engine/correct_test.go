@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/plugins/plugintest"
 	"dtegate/storage"
 )
 
@@ -112,42 +114,94 @@ func TestCorrect_TooLate(t *testing.T) {
 	})
 }
 
-// TestCorrect_EarlierFormSealed: MH seals the refused form after all, behind the correction. The record shows the sealed
-// form's amount, customer and rule, not those of the correction.
+// TestCorrect_EarlierFormSealed: MH seals the refused form after all, behind the correction. The record shows the
+// sealed form's amount, customer and rule, not those of the correction, whatever the total's name in its layout.
 func TestCorrect_EarlierFormSealed(t *testing.T) {
-	enginetest.InBubble(t, func(b *enginetest.Box) {
-		b.Lateness = true
-		b.Issue(enginetest.Sale("before", 100))
-		b.Cable.Set(enginetest.Refusing)
-		was := b.Issue(enginetest.SaleTo("k", "ana@example.com"))
-		time.Sleep(time.Hour)
-		b.Chaos(simulator.Chaos{LateRequests: 1, LateMS: 2 * 3600_000, Reject: 1})
-		b.Cable.Set(enginetest.Plugged)
-		for b.Document(was.Code).Estado != record.EstadoRejected {
-			time.Sleep(time.Minute)
-		}
-		b.Cable.Set(enginetest.Refusing)
-		corrected := enginetest.SaleTo("", "eva@example.com")
-		corrected.Facts = corrected.Facts.With("cuerpoDocumento", dte.Arr(enginetest.Item(1, "1", "90")))
-		if r, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(was), corrected); err != nil ||
-			r.Total == was.Total {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		time.Sleep(5 * time.Hour)
-		b.Cable.Set(enginetest.Plugged)
-		time.Sleep(time.Hour)
-		entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(was)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := record.DecodeHead(entry)
-		if err != nil || entry.State != record.Accepted || h.Total != was.Total || h.Mail != "ana@example.com" ||
-			h.Rule != was.Rule || h.Version == 0 {
-			t.Errorf("state %d: %+v, %v", entry.State, h, err)
-		}
-		if total := enginetest.Text(t, b.Document(was.Code), "resumen", "totalPagar"); total != "11.3" {
-			t.Errorf("MH has sealed %s", total)
-		}
-		b.Audit()
-	})
+	sales := map[string]func(key, address, price string) engine.Request{
+		"01": func(key, address, price string) engine.Request {
+			r := enginetest.SaleTo(key, address)
+			r.Facts = r.Facts.With("cuerpoDocumento", dte.Arr(enginetest.Item(1, "1", price)))
+			return r
+		},
+		"04": func(key, address, price string) engine.Request {
+			return enginetest.Request("04", key, dte.Member{Name: "receptor", Value: enginetest.Taxpayer.
+				With("bienTitulo", dte.Str("04")).With("correo", dte.Str(address))}, dte.Member{
+				Name: "cuerpoDocumento", Value: dte.Arr(enginetest.Item(1, "1", price))})
+		},
+	}
+	book := bookWith(t, enginetest.Common(t).Book, plugintest.Rule(t, "dte04/v4", "compiler"))
+	for document, sale := range sales {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			b.Close()
+			b.Book = book
+			b.Start()
+			b.Lateness = true
+			b.Issue(enginetest.Sale("before", 100))
+			b.Cable.Set(enginetest.Refusing)
+			was := b.Issue(sale("k", "ana@example.com", "10"))
+			time.Sleep(time.Hour)
+			b.Chaos(simulator.Chaos{LateRequests: 1, LateMS: 2 * 3600_000, Reject: 1})
+			b.Cable.Set(enginetest.Plugged)
+			for b.Document(was.Code).Estado != record.EstadoRejected {
+				time.Sleep(time.Minute)
+			}
+			b.Cable.Set(enginetest.Refusing)
+			if r, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(was), sale("", "eva@example.com",
+				"90")); err != nil || r.Total == was.Total {
+				t.Fatalf("%s: %+v, %v", document, r, err)
+			}
+			time.Sleep(5 * time.Hour)
+			b.Cable.Set(enginetest.Plugged)
+			time.Sleep(time.Hour)
+			entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(was)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := record.DecodeHead(entry)
+			if err != nil || entry.State != record.Accepted || h.Total != was.Total || h.Mail != "ana@example.com" ||
+				h.Rule != was.Rule || h.Version == 0 {
+				t.Errorf("%s: state %d, was %s: %+v, %v", document, entry.State, was.Total, h, err)
+			}
+			if now := b.Document(was.Code); enginetest.Text(t, now, "resumen", "totalGravada") !=
+				enginetest.Text(t, was, "resumen", "totalGravada") {
+				t.Errorf("%s: MH has sealed %s", document, now.JSON)
+			}
+			b.Audit()
+		})
+	}
+}
+
+// TestCorrect_ClockWrong: how long a document may be corrected is counted by MH's time, however wrong the box's clock
+// is when MH refuses the document, or when the correction comes.
+func TestCorrect_ClockWrong(t *testing.T) {
+	const days = 24 * time.Hour
+	for _, wrong := range [][2]time.Duration{{-5 * days, 0}, {0, 40 * days}, {40 * days, 0}} {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			b.At(func(point string) {
+				if point == "after /fesv/contingencia" {
+					b.Skew.Store(int64(wrong[0]))
+				}
+			})
+			list := enginetest.Late(b, 3)
+			b.At(nil)
+			time.Sleep(10 * time.Minute)
+			b.Skew.Store(int64(wrong[1]))
+			time.Sleep(10 * time.Minute)
+			if r := b.Document(list[0].Code); r.Estado != record.EstadoRejected ||
+				b.Engine.CountBacklog().Waiting[record.QueueCorrect] != 2 {
+				t.Errorf("%v: %s, %+v", wrong, r.Estado, b.Engine.CountBacklog())
+			}
+			r, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(list[0]), enginetest.Sale("", 900))
+			if err != nil || r.Total != "9.00" {
+				t.Errorf("%v: %+v, %v", wrong, r, err)
+			}
+			b.Skew.Store(0)
+			time.Sleep(25 * time.Hour)
+			_, err = b.Engine.Correct(context.Background(), enginetest.CodeOf(list[1]), enginetest.Sale("", 900))
+			enginetest.Refused(t, err, refusal.CodeNotCorrectable, "")
+			if n := b.Engine.CountBacklog().Waiting[record.QueueCorrect]; n != 0 {
+				t.Errorf("%v: %d wait", wrong, n)
+			}
+		})
+	}
 }

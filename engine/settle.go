@@ -270,7 +270,7 @@ func showForm(h *record.Head, form []byte) {
 		}
 	}
 	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // program 1.0 recorded no version
-		h.Rule, h.Version = c.Rule, c.Version
+		h.Rule, h.Version, h.Total = c.Rule, c.Version, c.Total
 	}
 }
 
@@ -297,7 +297,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 			return "", fmt.Errorf("reading what the archive holds of %s: %w", code, err)
 		}
 		next.Form = record.FormArchived
-		next.Total = totalOf(v, next.Total)
+		next.Total, next.Receiver, next.Mail = totalOf(v, next.Total), record.ReceiverOf(v), outbox.Recipient(v)
 		change.Parts = []storage.Part{{Name: record.FormArchived, Data: jws}}
 		e.log.Warn("the archive holds a form that this store lacks: it is the record now", "code", code)
 		return "archive", nil
@@ -367,7 +367,7 @@ func archived(ctx context.Context, a *archive.Archive, slug string, h *record.He
 
 // totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback.
 func totalOf(document dte.Value, fallback string) string {
-	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
+	for _, name := range []string{"totalPagar", "totalIvaRetenido", "montoTotalOperacion", "valorTotal"} {
 		if v := document.Get("resumen").Get(name); v.Present() {
 			if a, err := v.Amount(); err == nil {
 				return a.Fixed2()

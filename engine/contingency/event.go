@@ -337,7 +337,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents",
 			h.Documents, "text", receipt.Text())
 	} else {
-		if h.Sealed = now.UTC(); h.Again { // MH sealed the event at any time since the signature
+		if h.Sealed = c.authorityTime(); h.Again { // MH sealed the event at any time since the signature
 			record.Earliest(&h.Sealed, entry.Due.At.UTC())
 		}
 		h.Limit = h.Sealed.Add(c.law().documents)

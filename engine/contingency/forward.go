@@ -135,7 +135,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 		case authority.Unknown:
 			return c.doubt(ctx, o)
 		}
-		next.Response, next.Refused = out.Response, c.branch.Now().UTC()
+		next.Response, next.Refused = out.Response, c.authorityTime()
 		change := storage.Change{To: record.Rejected, Announce: true}
 		if until := next.CorrectableUntil(c.law().correction); !until.IsZero() {
 			change.Due = &storage.Due{Queue: record.QueueCorrect, At: until}

@@ -50,8 +50,8 @@ type Head struct {
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals, each answered with
-	// a corrected form.
+	// Refused is when MH refused a document issued in contingency, by MH's clock. Corrections are earlier refusals, each
+	// answered with a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
 	// Refusals is the number of refused events that listed the document. Known: MH refused the last of them because
@@ -116,8 +116,9 @@ type Correction struct {
 	TokenID int64     `json:"token_id"`
 	Digest  string    `json:"digest"`        // of the request, hex
 	Refused string    `json:"refused"`       // MH's text of the refusal
-	Rule    RuleRef   `json:"rule,omitzero"` // of the refused form, with its Version
+	Rule    RuleRef   `json:"rule,omitzero"` // of the refused form, with its Version and Total
 	Version int       `json:"version,omitempty"`
+	Total   string    `json:"total,omitempty"`
 	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that the correction stored
 	// Forwarded is when the corrected form was first sent, by MH's clock.
 	Forwarded time.Time `json:"forwarded,omitzero"`
