@@ -85,6 +85,15 @@ func TestForms(t *testing.T) {
 			t.Errorf("%+v: %s", test, got)
 		}
 	}
+	if got := FormsOf([]storage.Part{{Name: FormCorrection + "1"}, {Name: PartFacts}, {Name: FormContingency},
+		{Name: FormNormal}}); len(got) != 3 || got[0].Name != FormNormal || got[1].Name != FormContingency {
+		t.Errorf("%+v", got)
+	}
+	for form, want := range map[string]int{FormNormal: 0, "2": 0, FormCorrection + "12": 12} {
+		if got := CorrectionNumber(form); got != want {
+			t.Errorf("%s: %d", form, got)
+		}
+	}
 	for form, want := range map[string]string{FormNormal: PartFacts, FormContingency: PartFacts,
 		FormCorrection + "2": "facts-2"} {
 		if got := (&Head{Form: form}).FactsPart(); got != want {
@@ -166,9 +175,9 @@ func TestHead(t *testing.T) {
 		t.Error("a document without an answer")
 	}
 	late := time.Date(2026, 11, 6, 5, 59, 0, 0, time.UTC) // still the 5th in El Salvador
-	h := Head{Date: "2026-11-05", Invalidation: &Invalidation{At: late},
+	h := Head{Date: "2026-11-05", Invalidation: &Invalidation{At: late.AddDate(0, 0, -3)},
 		Corrections: []Correction{{At: late.Add(time.Minute)}, {At: noon}, {At: late.AddDate(0, 1, 0)}}}
-	if got := h.Days(); !slices.Equal(got, []uint32{20261105, 20261106, 20261205}) {
+	if got := h.Days(); !slices.Equal(got, []uint32{20261105, 20261102, 20261106, 20261205}) {
 		t.Errorf("days %v", got)
 	}
 	for i := range 2 * mostDays {
@@ -218,6 +227,10 @@ func TestDelivery(t *testing.T) {
 			}
 		}
 	}
+	again := &Head{Mail: "a@b", Delivery: &Delivery{Mail: &Step{Result: StepDone}}}
+	if due := again.OweDelivery(Reported, Accepted, true, true, noon); due != nil || again.Delivery.Archive != nil {
+		t.Errorf("a document with deliveries gets new ones: %+v", due)
+	}
 	at := func(seconds int) *Step { return &Step{Since: noon, Next: after(seconds)} }
 	done, failed := &Step{Result: StepDone, Since: noon}, &Step{Result: StepFailed, Since: after(-5)}
 	for _, c := range []struct {
@@ -227,6 +240,7 @@ func TestDelivery(t *testing.T) {
 		{nil, nil}, {&Delivery{}, nil}, {&Delivery{Mail: done, Archive: done}, nil},
 		{&Delivery{Mail: at(9), Archive: at(5)}, &storage.Due{Queue: QueueDeliver, At: after(5)}},
 		{&Delivery{Mail: at(5), Archive: at(9)}, &storage.Due{Queue: QueueDeliver, At: after(5)}},
+		{&Delivery{Mail: at(0), Archive: at(9)}, &storage.Due{Queue: QueueDeliver, At: after(9)}},
 		{&Delivery{Mail: failed, Archive: at(9)}, &storage.Due{Queue: QueueDeliver, At: after(9)}},
 		{&Delivery{Mail: failed, Archive: done}, &storage.Due{Queue: QueueUndelivered, At: after(-5)}},
 		{&Delivery{Mail: &Step{Result: StepForgotten}}, nil},

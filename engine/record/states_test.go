@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,11 @@ import (
 // Each number is one state, of one kind. A state leads to states of its own kind that are in the table. Every constant
 // of this package is in the table.
 func TestTable(t *testing.T) {
+	for n := range 256 {
+		if IsDocument(storage.State(n)) != slices.Contains([]int{1, 2, 3, 4, 5, 6}, n) {
+			t.Errorf("state %d: is a document's: %v", n, IsDocument(storage.State(n)))
+		}
+	}
 	seen := make(map[storage.State]row)
 	for _, r := range table {
 		if _, twice := seen[r.state]; twice {

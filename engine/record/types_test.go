@@ -133,6 +133,15 @@ func TestSuccessor_TwoWays(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+	learned(t, sampleTypes()...)
+	if changed, err := Successor(&bundle.Type{Document: "14", Name: "SUJETO"}); err != nil || changed != nil {
+		t.Errorf("the first description of a type: %v, %v", changed, err)
+	}
+	other := sampleTypes()[0]
+	other.Effect = bundle.Debits
+	if changed, err := Successor(other); err == nil && len(changed) == 0 {
+		t.Error("a type has another effect, and nothing has changed")
+	}
 	// The other type had the origin first, and the known type keeps what it has.
 	both := append(sampleTypes(), &bundle.Type{Document: "90", Effect: bundle.Credits, Origins: []string{"01"}})
 	learned(t, both...)
