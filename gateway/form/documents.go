@@ -131,11 +131,7 @@ func target(to string) (place, string) {
 }
 
 func bound(n json.Number) *dte.Amount {
-	v, err := dte.Parse([]byte(n))
-	if n == "" || err != nil {
-		return nil
-	}
-	a, err := v.Amount()
+	a, err := dte.ParseAmount(string(n))
 	if err != nil {
 		return nil
 	}
@@ -241,7 +237,7 @@ func (d *Filled) alternatives() {
 		switch {
 		case !a.Present() && !b.Present():
 			d.fault(pair[0], dte.FaultRequired, "Es obligatorio (o "+pair[1]+")")
-		case a.Present() && b.Present() && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
+		case a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
 			d.contradict(pair[0], pair[1])
 		}
 	}
@@ -285,7 +281,7 @@ func (d *Filled) readOrigin() {
 		d.contradict(d.form.bundle.Origin, innerPath)
 	}
 	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
-	if plain.Present() || d.form.bundle.Related == "" {
+	if plain.Present() {
 		d.Origin.Code = d.code(plain, d.form.bundle.Origin)
 	} else {
 		d.Origin.Code = d.code(inner, innerPath)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/refusal"
 	"dtegate/rules/bundle"
 )
 
@@ -67,7 +68,8 @@ func TestSpecialUnits(t *testing.T) {
 		`{"noGravado":1,"uniMedida":null}`: `{"uniMedida":99,"noGravado":1}`,
 	} {
 		for _, c := range [][2]string{{sent, want}, {`{},` + sent, `{"uniMedida":59},` + want},
-			{sent + `,{}`, want + `,{"uniMedida":59}`}} {
+			{sent + `,{}`, want + `,{"uniMedida":59}`},
+			{sent + `,` + sent, want + `,` + want}} {
 			if got := made(t, form, `{"items":[`+c[0]+`]}`, linesFact); got != `[`+c[1]+`]` {
 				t.Errorf("%s: %s, want %s", c[0], got, c[1])
 			}
@@ -98,6 +100,7 @@ func TestOrigin(t *testing.T) {
 		{both, `{}`, `origen REQUIRED`, ""}, {both, `{"origen":null,"relacionado":null}`, `origen REQUIRED`, ""},
 		{both, `{"origen":1}`, `origen TYPE`, ""},
 		{alone, `{"origen":"` + a + `"}`, a, ""}, {alone, `{"origen":"x"}`, `origen PATTERN`, ""},
+		{alone, `{}`, "00000000-0000-0000-0000-000000000000", ""},
 	} {
 		d := c.form.Fill(parsed(t, c.sent), nil)
 		if got := listed(d.Faults); got != "" {
@@ -138,6 +141,70 @@ func TestEntries(t *testing.T) {
 	} {
 		if got := made(t, form, sent, "apendice"); got != want {
 			t.Errorf("%s: %s, want %s", sent, got, want)
+		}
+	}
+}
+
+// TestNew: a bundle's description of a form becomes fields with the same places, bounds and presets.
+func TestNew(t *testing.T) {
+	receptor := bundle.Member{Name: "receptor", Use: "consumer", Required: true, Due: []string{"nombre"}}
+	of := func(errs bool) *Form {
+		return New(&bundle.Type{Form: &bundle.Form{ReceptorError: errs, Members: []bundle.Member{receptor,
+			{Name: "root", To: "raiz", Default: []byte(`"d"`)}, {Name: "total", Shape: "number", To: bundle.ToSummary + "suma",
+				Min: "0", Max: "10", Above: true}, {Name: "line", To: bundle.ToLine + "linea"}, {Name: "none", To: bundle.ToNone},
+			{Name: "entry", To: bundle.ToAppendix, Label: "L"}, {Name: "pay", Shape: "object", To: bundle.ToPayments,
+				Members: []bundle.Member{{Name: "codigo", Required: true}}},
+			{Name: "list", Shape: "list", Limit: 2, Numbered: true, Extra: []bundle.Member{{Name: "x"}}},
+			{Name: "open", Shape: "list", Extra: []bundle.Member{{Name: "x"}}}}}})
+	}
+	const who = `"receptor":{"nombre":"Ana"}`
+	for _, c := range [][2]string{
+		{`{` + who + `}`, `{"receptor":{"nombre":"Ana"},"raiz":"d","resumen":{}}`},
+		{`{` + who + `,"root":"r","total":10,"line":"l","none":"n"}`, `{"receptor":{"nombre":"Ana"},"raiz":"r",` +
+			`"cuerpoDocumento":[{"linea":"l"}],"resumen":{"suma":10}}`},
+		{`{` + who + `,"total":0}`, `total RANGE`}, {`{` + who + `,"total":10.01}`, `total RANGE`},
+		{`{` + who + `,"total":"1"}`, `total TYPE`}, {`{` + who + `,"list":[{},{},{}]}`, `list COUNT`},
+		{`{` + who + `,"list":[{"x":"a"}]}`,
+			`{"receptor":{"nombre":"Ana"},"raiz":"d","list":[{"numItem":1,"x":"a"}],"resumen":{}}`},
+		{`{` + who + `,"open":[{},{},{}]}`, `{"receptor":{"nombre":"Ana"},"raiz":"d","open":[{},{},{}],"resumen":{}}`},
+		{`{` + who + `,"pay":{"codigo":"02"}}`,
+			`{"receptor":{"nombre":"Ana"},"raiz":"d","resumen":{"pagos":[{"codigo":"02"}]}}`},
+		{`{` + who + `,"entry":"e"}`, `{"receptor":{"nombre":"Ana"},"raiz":"d","resumen":{},` +
+			`"apendice":[{"campo":"entry","etiqueta":"L","valor":"e"}]}`},
+		{`{}`, `receptor REQUIRED`}, {`{"receptor":{}}`, `receptor.nombre REQUIRED`},
+	} {
+		d := of(true).Fill(parsed(t, c[0]), nil)
+		got := listed(d.Faults)
+		if got == "" {
+			got = string(d.Facts.Append(nil))
+		}
+		if got != c[1] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[1])
+		}
+	}
+	for _, body := range []string{`{}`, `{"receptor":{}}`} {
+		for _, errs := range []bool{true, false} {
+			own := of(errs).Fill(parsed(t, body), nil).Refusal().Code == "RECEPTOR_VALIDATION_ERROR"
+			if own != errs {
+				t.Errorf("%s: its own code %v", body, own)
+			}
+		}
+	}
+	for sent, want := range map[string]bool{`{}`: false, `{"testContingencia":true}`: true,
+		`{"testContingencia":false}`: false} {
+		if New(new(bundle.Type)).Fill(parsed(t, sent), nil).TestContingency != want {
+			t.Errorf("%s: a test of contingency %v", sent, !want)
+		}
+	}
+	origin := &Filled{form: new(Form), reader: reader{[]dte.Fault{{Code: refusal.CodeOriginType, Message: "m"}}}}
+	if e := origin.Refusal(); e.Code != refusal.CodeOriginType || e.Message != "m" {
+		t.Errorf("%+v", e)
+	}
+	d := of(true).Fill(parsed(t, `{`+who+`,"entry":"e"}`), nil)
+	for fact, want := range map[string]string{"apendice[0].valor": "entry", "apendice[1].valor": "apendice[0].valor",
+		"apendice": "apendice", "raiz": "root", "resumen.suma": "total", "cuerpoDocumento[0].linea": "line"} {
+		if got := d.requestPath(fact); got != want {
+			t.Errorf("%s: %s, want %s", fact, got, want)
 		}
 	}
 }
