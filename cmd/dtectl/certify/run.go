@@ -95,8 +95,7 @@ func (r *Runner) waits() bool {
 	return r.wants(contingency) && c.Sealed < c.Wanted && (r.undecided() || r.round >= c.Sealed)
 }
 
-// undecided reports whether MH has still to decide about a document or an event of any kind. What the branch owes is no
-// answer to that: it is counted every two seconds only.
+// undecided reports whether MH has still to decide about any document or event. Owed may be two seconds old.
 func (r *Runner) undecided() bool {
 	return slices.ContainsFunc(r.status.Authorisation.Kinds, func(c documents.Sealed) bool { return c.Waiting > 0 })
 }
