@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
-	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/rules/bundle"
@@ -92,23 +91,22 @@ func (r *Runner) waits() bool {
 		}
 	}
 	c := r.count(contingency)
-	return r.wants(contingency) && c.Sealed < c.Wanted && (r.undecided() || r.round >= c.Sealed)
+	return r.wants(contingency) && c.Sealed < c.Wanted && (r.undecided() > 0 || r.round >= c.Sealed)
 }
 
-// undecided reports whether MH has still to decide about any document or event. Owed may be two seconds old.
-func (r *Runner) undecided() bool {
-	return slices.ContainsFunc(r.status.Authorisation.Kinds, func(c documents.Sealed) bool { return c.Waiting > 0 })
+// undecided returns the number of documents and events that MH has still to decide. Owed may be two seconds old.
+func (r *Runner) undecided() (n int) {
+	for _, c := range r.status.Authorisation.Kinds {
+		n += c.Waiting
+	}
+	return n
 }
 
 func (r *Runner) waitsFor() string {
 	if p := r.status.Owed.Contingency; p != nil {
 		return "MH has not answered since " + p.Began.Format(time.TimeOnly) + ": waiting"
 	}
-	n := 0
-	for _, waiting := range r.status.Owed.Waiting {
-		n += waiting
-	}
-	return fmt.Sprintf("waiting for MH to decide %d records", n)
+	return fmt.Sprintf("waiting for MH to decide %d records", r.undecided())
 }
 
 // next returns the kind with the smallest share done, so that the kinds are mixed as in a shop; "" if nothing can be
@@ -145,7 +143,7 @@ func (r *Runner) able(kind string) bool {
 // eventDue reports whether a document must be issued in contingency now, to cause an event. Only one event may be open.
 func (r *Runner) eventDue() bool {
 	c := r.count(contingency)
-	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && !r.undecided()
+	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && r.undecided() == 0
 }
 
 // one sends one test and records its outcome.

@@ -279,8 +279,7 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 			got.Doubt = errors.Join(got.Doubt, err)
 			return nil
 		case err == nil:
-			err = to.put(l.file, l.offset, l.body, len(got.Missing) > 0)
-			if err != nil && !disproved(err) {
+			if err = to.put(l.file, l.offset, l.body, len(got.Missing) > 0); err != nil && !disproved(err) {
 				return err
 			}
 		}
@@ -338,8 +337,9 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 		return nil, fmt.Errorf("reading how far the fetch has come: %w", err)
 	}
 	p := new(progress)
-	if err != nil || json.Unmarshal(data, p) != nil || p.Branch != branch || p.Epoch != epoch || !p.holds(folder) {
-		p = &progress{Branch: branch, Epoch: epoch}
+	if err != nil || json.Unmarshal(data, p) != nil || p.Branch != branch || p.Epoch != epoch || p.Files == nil ||
+		!p.holds(folder) {
+		p = &progress{Branch: branch, Epoch: epoch, Files: make(map[string]int64)}
 		entries, err := os.ReadDir(folder)
 		file := progressOf(folder)
 		if err = errors.Join(err, os.RemoveAll(file), syncPath(filepath.Dir(file))); err != nil {
@@ -352,9 +352,6 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 		}
 	}
 	p.folder, p.written = folder, make(map[string]bool)
-	if p.Files == nil {
-		p.Files = make(map[string]int64)
-	}
 	return p, nil
 }
 

@@ -446,7 +446,7 @@ func TestFetch_Links(t *testing.T) {
 	for _, link := range []string{"copy/0000000001.copy", "copy.fetched.new"} {
 		dir := t.TempDir()
 		folder, other := filepath.Join(dir, "copy"), filepath.Join(dir, "mark")
-		note := `{"branch":"centro","epoch":1,"piece":0}` // keeps the folder's content
+		note := `{"branch":"centro","epoch":1,"piece":0,"files":{}}` // keeps the folder's content
 		err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(other, []byte("mark"), 0o600),
 			os.WriteFile(folder+".fetched", []byte(note), 0o600), os.Symlink(other, filepath.Join(dir, link)))
 		if err != nil {
