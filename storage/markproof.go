@@ -365,15 +365,14 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	case !sameFamily(store, j.id):
 		return is(MarkForeign, "it is of store %x, this is store %x", store, j.id)
 	case lineOf(newest) == lineOf(j.row.Generation) && newest < j.row.Generation:
-		return is(MarkOld, "it is old: it was written %d times, the store's own mark %d times; it does not "+
-			"know the last numbers",
-			writesOf(m.generation), writesOf(j.row.Generation))
+		return is(MarkOld, "it is old: it was written %d times, the store's own mark %d times; it may not "+
+			"know the last numbers", writesOf(m.generation), writesOf(j.row.Generation))
 	case j.restored != nil || len(j.behind) > 0: // the mark may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
-		return is(MarkOld, "it is old, this store has got a new mark since: it does not know the last numbers")
+		return is(MarkOld, "it is old, or of a store that was made from this one: this store last used another")
 	case slices.Contains(j.former, store):
-		return is(MarkOld, "it is of store %x, this store before it was restored: it does not know the last "+
+		return is(MarkOld, "it is of store %x, this store before it was restored: it may not know the last "+
 			"numbers", store)
 	case store != j.id:
 		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of "+

@@ -208,6 +208,9 @@ func (s *Store) load() error {
 	if j.restored != nil {
 		s.o.Logger.Warn("the store was rebuilt from other media, and numbers nothing before dtectl recover settles it")
 	} else if w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said); w != nil { // reads no medium
+		if s.mark.file.torn { // perhaps by rot: the lost slot may have had higher numbers, and is written over now
+			w.Medium = "damaged " + WitnessMark
+		}
 		s.hold(*w)
 	}
 	return nil

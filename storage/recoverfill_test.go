@@ -629,9 +629,15 @@ func TestRebuild_DiesAgain(t *testing.T) {
 	}
 }
 
-// TestRebuild_RottenMark: the store is gone, the card is older, and a slot of the mark is rotten: the series goes on after
-// all that was acknowledged.
+// TestRebuild_RottenMark: the store is gone, or an old one that was started first, the card is older, and a slot of the
+// mark is rotten: the series goes on after all that was acknowledged.
 func TestRebuild_RottenMark(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		rottenMark(t, started)
+	}
+}
+
+func rottenMark(t *testing.T, started bool) {
 	disk := carded(t)
 	older := disk.Copy()
 	s := live(t, disk)
@@ -646,10 +652,30 @@ func TestRebuild_RottenMark(t *testing.T) {
 	f, err := openMarkFile(dead, markPath, false)
 	must(t, err)
 	must(t, errors.Join(f.close(), dead.Flip(markPath, 8*(slotAt(firstSlot, f.generation.Load())+20))))
+	for _, f := range older.Files() {
+		if started && strings.HasPrefix(f, "box/store/") {
+			must(t, makeParents(dead, f))
+			writeFile(t, dead, f, readFile(t, older, f))
+		}
+	}
+	for range 2 {
+		if started {
+			must(t, openStore(t, dead).Close())
+		}
+	}
 	_, err = Assemble(ctx, Sources{Copy: card}, options(dead), nil)
-	must(t, err)
-	accept(t, dead)
+	if !started || !errors.Is(err, ErrSound) {
+		must(t, err)
+	}
 	s = openStore(t, dead)
+	o, err := s.Owed(nil)
+	must(t, err)
+	asked := uint64(0) // what a person would name; nothing, unless recover asks for a last number
+	if slices.ContainsFunc(o.Series, func(n Next) bool { return n.Series == "a" && n.Open }) {
+		asked = maxWaiting
+	}
+	_, err = s.Settle(ctx, nil, o.losses(asked), "named")
+	must(t, err)
 	if e := put(t, s, "a", 200); e.Number <= last {
 		t.Errorf("number %d is given again", e.Number)
 	}

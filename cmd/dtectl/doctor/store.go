@@ -76,7 +76,7 @@ func markRemedy(s *storage.Store, m storage.MarkState) string {
 	case storage.MarkMissing:
 		return "mount its medium, or name the right path in the configuration" + anew
 	case storage.MarkOld:
-		return "the store has used a newer mark than this file: find the newest mark" + anew
+		return "the store last used another mark than this file: find that mark, or the right disk" + anew
 	case storage.MarkForeign:
 		return "that medium belongs to another box: put in the right medium" + anew
 	case storage.MarkUnreadable:
