@@ -379,7 +379,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 // mailbox refuses an invalid mail address while the customer is still present to correct it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
-	if !v.Present() || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
+	if v.Kind() != dte.KindString {
 		return p
 	}
 	address := strings.TrimSpace(v.Text())
@@ -394,8 +394,7 @@ func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 func (r *reader) onePerson(p dte.Value, prefix string) {
 	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
 	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)
-	if nit == "" || number == "" || nit == number || !comparable || r.faulty(prefix+"nit") ||
-		r.faulty(prefix+"numDocumento") {
+	if nit == "" || nit == number || !comparable || r.faulty(prefix+"nit") || r.faulty(prefix+"numDocumento") {
 		return
 	}
 	r.fault(prefix+"nit", dte.FaultCondition, "El NIT es de otra persona que el número de documento")
@@ -405,7 +404,7 @@ func (r *reader) onePerson(p dte.Value, prefix string) {
 // digits reduces a person's number to its digits, and refuses a number whose length is not in lengths.
 func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
-	if !v.Present() || v.Kind() != dte.KindString {
+	if v.Kind() != dte.KindString {
 		return p
 	}
 	text := dte.Digits(v.Text())

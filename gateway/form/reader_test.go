@@ -2,6 +2,7 @@ package form
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,6 +156,8 @@ func TestReader_Person(t *testing.T) {
 		{`{"tipoDocumento":"36","numDocumento":"1","nit":"` + nit + `"}`, `p.numDocumento PATTERN`},
 		{`{"tipoDocumento":"37","numDocumento":"1","nit":"` + nit + `"}`,
 			`{"tipoDocumento":"37","numDocumento":"1","nit":"` + nit + `"}`},
+		{`{"tipoDocumento":"37","numDocumento":"06142907801124","nit":"` + nit + `"}`,
+			`{"tipoDocumento":"37","numDocumento":"06142907801124","nit":"` + nit + `"}`},
 		{`{"correo":" ana@tienda.com "}`, `{"correo":"ana@tienda.com"}`}, {`{"correo":"ana"}`, `p.correo FORMAT`},
 		{`{"correo":1}`, `p.correo TYPE`}, {`{"correo":null}`, `{}`}, {`{"correo":""}`, `p.correo LENGTH`},
 	} {
@@ -234,5 +237,66 @@ func TestReader_Full(t *testing.T) {
 		if len(d.Faults) != want || d.Facts.Get("n").Len() != min(n, MaxFaults) {
 			t.Errorf("%d faults: %d, %d items", n, len(d.Faults), d.Facts.Get("n").Len())
 		}
+	}
+}
+
+// TestMessages: what a person reads about a text, and about a name that resembles another.
+func TestMessages(t *testing.T) {
+	form := &Form{fields: plain("nombre", "telefono")}
+	for sent, want := range map[string]string{
+		`{"nombre":"a\tb"}`:     "Va en una sola línea y sin tabuladores",
+		`{"nombre":"a\u200bb"}`: "Lleva un carácter que no se puede imprimir",
+		`{"nombrre":""}`:        "No se conoce este campo; ¿quiso decir nombre?",
+		`{"xyzzy":""}`:          "No se conoce este campo",
+	} {
+		if d := form.Fill(parsed(t, sent), nil); len(d.Faults) != 1 || d.Faults[0].Message != want {
+			t.Errorf("%s: %+v", sent, d.Faults)
+		}
+	}
+}
+
+// TestPaths: faults of facts are reported at what the till sent, and what could not be read is named by its facts.
+func TestPaths(t *testing.T) {
+	form := &Form{fields: append(slices.Clone(saleMembers), field{name: "receptor", shape: isObject, loose: true,
+		person: true, members: consumer}, field{name: "caja", place: inApendice}, appendix)}
+	for fault, want := range map[dte.Fault]string{
+		{Path: "items[0].precioUnitario"}:             "[cuerpoDocumento.precioUni]",
+		{Path: "items[0].descripcion"}:                "[]",
+		{Path: "items"}:                               "[]",
+		{Path: "condicionOperacion"}:                  "[resumen.condicionOperacion]",
+		{Path: "pago.plazo"}:                          "[resumen.pagos.plazo]",
+		{Path: "pago.codigo"}:                         "[]",
+		{Path: "receptor.direccion.distrito"}:         "[receptor.direccion.distrito]",
+		{Path: "receptor.nombre"}:                     "[]",
+		{Path: "caja"}:                                "[]",
+		{Path: "items[0].x", Code: dte.FaultUnknown}:  "[cuerpoDocumento]",
+		{Path: "receptor.x", Code: dte.FaultUnknown}:  "[receptor]",
+		{Path: "x", Code: dte.FaultUnknown}:           "[]",
+		{Path: "observaciones"}:                       "[resumen.observaciones]",
+		{Path: "receptor.direccion.x", Code: "OTHER"}: "[receptor.direccion]",
+	} {
+		d := form.Fill(parsed(t, `{"items":[{"descripcion":"a","cantidad":1}],"pago":{"codigo":"01"},`+
+			`"receptor":{"nombre":"Ana","direccion":{"municipio":"01"}}}`), nil)
+		d.Faults = []dte.Fault{fault}
+		if got := fmt.Sprint(d.unread()); got != want {
+			t.Errorf("%+v: %s, want %s", fault, got, want)
+		}
+	}
+	for path, want := range map[string]string{"pagos[].montoPago": "pagos[0].montoPago", "pagos[].x": "pagos[0]",
+		"items[].a": "items", "items[1].a": "items[1].a", "items[2].a": "items", "no.x": "no.x", "items": "items",
+		"receptor.nombre": "receptor.nombre", "receptor.nrc": "receptor"} {
+		body := `{"pagos":[{"montoPago":1}],"items":[{},{"a":1}],"receptor":{"nombre":"a"}}`
+		d := &Filled{form: form, body: parsed(t, body)}
+		if got := d.sent(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	d := &Filled{form: form, body: parsed(t, `{"items":[{}],"pagos":[{},{}]}`)}
+	d.Merge([]dte.Fault{{Path: "cuerpoDocumento[0].precioUni", Code: "A", Message: "óptimo"}, {Path: "resumen.totalPagar",
+		Code: "B", Message: "es malo"}, {Path: "cuerpoDocumento[0].cantidad", Code: "C"}, {Path: "resumen.pagos[].montoPago",
+		Code: "D"}, {Path: "resumen.pagos[1].montoPago", Code: "E"}, {Path: "resumen.otro", Code: "F"}})
+	if got := listed(d.Faults); got != "items[0].precioUnitario A, items B, pagos D" || d.Faults[0].Message != "Óptimo" ||
+		d.Faults[1].Message != "El total a pagar es malo" {
+		t.Errorf("%s: %+v", got, d.Faults)
 	}
 }
