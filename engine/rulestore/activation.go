@@ -108,20 +108,18 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 // of its first day, because a new law may bring new codes. For other bundles, and for a future bundle that ends on its
 // first day (see forEarlier), these are the current catalogues.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
-	w := m.Validity[s.o.Ambiente]
-	later := w.From > s.today() && w.Until != w.From
-	if b := s.book.Load(); !later && b != nil && b.Catalogues() != nil {
+	w, day := m.Validity[s.o.Ambiente], s.today()
+	if w.From > day && w.Until != w.From {
+		day = w.From
+	} else if b := s.book.Load(); b != nil && b.Catalogues() != nil {
 		return b.Catalogues(), nil
 	}
-	on := s.computable()
+	on := s.computable() // a start, or a future bundle: find the catalogues among the stored bundles
 	n := slices.IndexFunc(on, func(i *shelved) bool { return i.Kind == "catalogue" })
 	if n < 0 {
 		return nil, ErrNoCatalogue
 	}
-	i := on[n] // the first start, or a future bundle: find the catalogues among the stored bundles
-	if later {
-		i = cmp.Or(inForce(on, i, w.From), i)
-	}
+	i := cmp.Or(inForce(on, on[n], day), on[n])
 	r, err := s.rule(ctx, i)
 	if err != nil {
 		return nil, err

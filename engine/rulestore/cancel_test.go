@@ -280,6 +280,21 @@ func TestActivate_Catalogues(t *testing.T) {
 	}
 }
 
+// TestLoad_LaterCatalogues: what a release ships is checked with the catalogues that are in force by then, not with the
+// first ones that the branch ever had.
+func TestLoad_LaterCatalogues(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Shelf(map[string][]byte{"catalogues": bundletest.Edition(t, "catalogues", "0.1.0", func(parts map[string][]byte,
+		_ *bundle.Manifest) {
+		parts["catalogues.json"] = bytes.ReplaceAll(parts["catalogues.json"], []byte(`"59": "Unidad"`),
+			[]byte(`"598": "Unidad"`))
+	})})
+	if on := onList(w.Shelf(enginetest.Shipped(t)), "2.1.0"); on == nil || on.State != rulestore.Live {
+		t.Errorf("the rule of a later release is %+v", on)
+	}
+}
+
 // TestShelf_CancelledDay: a bundle that was cancelled before its day was never in force: once that day has come, its
 // version blocks no lower one. A version that was in force blocks lower ones for ever. What MH has decided about the
 // bundle in force is not forgotten because another was cancelled.
