@@ -109,8 +109,8 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 
 var errNothingSent = errors.New("nothing was sent")
 
-// authorityTime returns the time by MH's clock, or by the box's clock if MH does not answer. It asks MH if the two
-// differ: either the box's clock is wrong, or the box was suspended since MH's last answer.
+// authorityTime returns MH's time, or the box's time if they differ by at most 2 s or MH has not answered yet. If they
+// differ by more than a minute, it first asks MH: the box's clock is wrong, or the box was suspended since MH's answer.
 func (e *Engine) authorityTime(ctx context.Context) time.Time {
 	now, at := e.now(), e.sender.Client.Time()
 	if now.Sub(at).Abs() > time.Minute {

@@ -532,8 +532,8 @@ func (a *assembly) finish() error {
 		}
 		for name, row := range series {
 			told := a.told.Series[row.Sequence]
-			bound := a.marked.Series[name].Last + maxWaiting // above this number, the mark is from an older card
-			if a.own.whole {                                 // or store and mark are from an older box
+			bound := a.marked.Series[name].Last + maxWaiting // with a higher number elsewhere, the mark is an old card's
+			if a.own.whole {                                 // and so are store and mark, of an old box
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
 			ahead := max(row.Last, told.Last) > bound ||

@@ -50,8 +50,8 @@ type Head struct {
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused a document issued in contingency, by MH's clock. Corrections are earlier refusals, each
-	// answered with a corrected form.
+	// Refused is when MH refused a document issued in contingency, by MH's clock. Corrections are earlier refusals; a
+	// corrected form answered each of them.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
 	// Refusals is the number of refused events that listed the document. Known: MH refused the last of them because

@@ -70,8 +70,8 @@ func InSpanish(e *refusal.Error) *refusal.Error {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the error with other texts. For a code in the list of codes it uses the list's text, in the
-// language that the function in selects; for any other code it uses the result of the function otherwise.
+// translated replaces the texts of an error and of its faults. A code in the list of codes gets the list's text, in the
+// language that in() selects; any other code gets the text that otherwise() makes of its message.
 func translated(e *refusal.Error, in func(Text) string, otherwise func(string) string) *refusal.Error {
 	text := func(code, message string) string {
 		c, _ := Find(code)

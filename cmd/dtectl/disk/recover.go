@@ -604,8 +604,8 @@ func printMedia(out io.Writer, sources []storage.Source) {
 // printOwed prints what is missing, by series and number. It ignores write errors.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
-		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number until it is\n"+
-			"settled which numbers were given after that time.\n\n",
+		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number until it\n"+
+			"is settled which numbers were given after that time.\n\n",
 			o.Made, adminclient.Local(o.Since))
 	}
 	for _, why := range o.Why {
