@@ -532,7 +532,7 @@ func (a *assembly) finish() error {
 		}
 		for name, row := range series {
 			told := a.told.Series[row.Sequence]
-			bound := a.marked.Series[name].Last + maxWaiting // with a higher number elsewhere, the mark is an old card's
+			bound := a.marked.Series[name].Last + maxWaiting // if another medium has more, the mark is an old card's
 			if a.own.whole {                                 // and so are store and mark, of an old box
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
