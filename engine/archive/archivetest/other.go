@@ -1,6 +1,8 @@
 package archivetest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,11 +19,12 @@ func StartOther(t testing.TB) *Other {
 	t.Helper()
 	path := gofakes3.build(t, "gofakes3")
 	for range 20 { // a port that is free now may be occupied when the server asks for it
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		// The server must be told a port. The system gives those from 32768 on to everybody who asks for any.
+		o := &Other{address: fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))}
+		ln, err := net.Listen("tcp", o.address)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		o := &Other{address: ln.Addr().String()}
 		_ = ln.Close()
 		process := exec.Command(path, "-quiet", "-backend", "memory", "-initialbucket", Bucket, "-host", o.address)
 		process.Env = append(os.Environ(), "GOMAXPROCS=2")
