@@ -40,6 +40,9 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}
+	if err := e.checkReplaced(req.Caller.Point); err != nil {
+		return nil, err
+	}
 	until := h.CorrectableUntil(e.contingency.CorrectWithin())
 	forbidden := func(message string) error {
 		return &refusal.Error{Code: refusal.CodeNotCorrectable, Message: message}

@@ -205,3 +205,37 @@ func TestCorrect_ClockWrong(t *testing.T) {
 		})
 	}
 }
+
+// TestReplaced: a box whose branch another box has neither corrects nor invalidates a document. What it has signed it
+// still repeats and sends; a box that lacks room, or that the centre has not enrolled, does both.
+func TestReplaced(t *testing.T) {
+	for _, code := range []string{refusal.CodeBoxReplaced, refusal.CodeNotEnrolled, refusal.CodeStorageFull} {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			sold := []*record.View{b.Issue(enginetest.Sale("a", 100)), b.Issue(enginetest.Sale("b", 100))}
+			b.Chaos(simulator.Chaos{LostRequests: 1})
+			_, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(sold[0], 2, ""))
+			enginetest.Refused(t, err, refusal.CodeUnavailable, "") // pending: MH may have it
+			late := enginetest.Late(b, 3)
+			b.Correct(late[0].Code, 900)
+
+			b.Engine.Opts().Gate = func(record.Point) error { return &refusal.Error{Code: code, Message: "no"} }
+			if r := b.Correct(late[0].Code, 900); r.Total != "9.00" {
+				t.Errorf("%s: a correction asked again: %s", code, r.Total)
+			}
+			_, correction := b.Engine.Correct(context.Background(), enginetest.CodeOf(late[1]), enginetest.Sale("", 900))
+			_, invalidation := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(sold[1], 2, ""))
+			for what, err := range map[string]error{"correction": correction, "invalidation": invalidation} {
+				if code == refusal.CodeBoxReplaced {
+					enginetest.Refused(t, err, code, "")
+				} else if err != nil {
+					t.Errorf("%s: %s: %v", code, what, err)
+				}
+			}
+			time.Sleep(time.Hour)
+			if a, c := b.Document(sold[0].Code), b.Document(late[0].Code); a.Estado != record.EstadoInvalidated ||
+				c.Estado != record.EstadoProcessed {
+				t.Errorf("%s: %s, %s", code, a.Estado, c.Estado)
+			}
+		})
+	}
+}

@@ -57,7 +57,8 @@ type Options struct {
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
 	// nil.
 	Reachable <-chan struct{}
-	// Gate is called before a new document or closing of a point of sale. Its error becomes the answer. Default: open.
+	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. A correction and
+	// an invalidation pass its errors other than CodeBoxReplaced. Default: open.
 	Gate func(record.Point) error
 	// Open reports whether the branch may issue a document type that has a bundle. Default: every type.
 	Open func(document string) bool
@@ -389,6 +390,16 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 		return nil, false, err
 	}
 	return e.documents.CloseDay(ctx, date, c, e.now())
+}
+
+// checkReplaced returns the gate's error if another box has the branch, or a copy of this box runs. Such a box delivers
+// what it owes, and signs nothing new: the other box may correct or invalidate the same document.
+func (e *Engine) checkReplaced(at record.Point) error {
+	err := e.o.Gate(at)
+	if refused, ok := errors.AsType[*refusal.Error](err); ok && refused.Code == refusal.CodeBoxReplaced {
+		return err
+	}
+	return nil
 }
 
 // Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"); false: unknown.

@@ -126,6 +126,9 @@ func (e *Engine) authorityTime(ctx context.Context) time.Time {
 // beginInvalidation checks, signs and stores the event. After the event is stored, a crash is safe. stored is its size.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
+	if err := e.checkReplaced(req.Caller.Point); err != nil {
+		return entry, nil, 0, err
+	}
 	now := e.authorityTime(ctx)
 	day := dte.Date(now)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)

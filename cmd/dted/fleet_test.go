@@ -137,10 +137,11 @@ func TestFleet(t *testing.T) {
 	waits := c.status(func(s *fleetproto.Status) bool { return s.Epoch == 0 && !s.Ready })
 	c.enrol(1, waits.Key, waits.Points[:2]...)
 	b.await(http.StatusOK)
-	if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 1)); err != nil ||
-		status != http.StatusCreated {
+	status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 1))
+	if err != nil || status != http.StatusCreated {
 		t.Fatalf("%d %v %s", status, err, answer)
 	}
+	sold := decode(t, answer)
 	refused(3, "NOT_ENROLLED") // the enrolment does not name its point of sale
 	if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "does not name M001P003") {
 		t.Error(said)
@@ -202,6 +203,12 @@ func TestFleet(t *testing.T) {
 	replaced := func() {
 		t.Helper()
 		if status, answer, err := b.post("/dte/dte01", 1, "", hammerSale(1, 3)); err != nil ||
+			status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "BOX_REPLACED") {
+			t.Errorf("%d %v %s", status, err, answer)
+		}
+		if status, answer, err := b.post("/dte/invalidacion/"+sold.Code, 1, "", `{"tipoAnulacion":2,"motivo":"devolvió",
+			"responsable":{"nombre":"Ana Mena","tipoDocumento":"13","numDocumento":"012345678"},
+			"solicita":{"nombre":"Luis Paz","tipoDocumento":"13","numDocumento":"012345678"}}`); err != nil ||
 			status != http.StatusServiceUnavailable || !strings.Contains(string(answer), "BOX_REPLACED") {
 			t.Errorf("%d %v %s", status, err, answer)
 		}

@@ -133,9 +133,10 @@ var types = []Code{
 		"The appliance was restored from an earlier copy, and lacks documents that it issued",
 		"Avise de inmediato a quien administra el equipo: debe conciliarlos antes de vender",
 		"Tell the operator at once: the operator must reconcile them before any sale"),
-	answer("BOX_REPLACED", 503, "Otro equipo tiene o tuvo esta sucursal, o hay una copia de este: este no emite "+
-		"documentos",
-		"Another box has or had this branch, or a copy of this box runs: this box issues nothing",
+	answer("BOX_REPLACED", 503, "Otro equipo tiene o tuvo esta sucursal, o hay una copia de este: este no emite, "+
+		"corrige ni invalida documentos",
+		"Another box has or had this branch, or a copy of this box runs: this box issues, corrects and invalidates "+
+			"nothing",
 		"Avise de inmediato a quien administra el equipo: debe decidir qué equipo usa la caja",
 		"Tell the operator at once: the operator must decide which box the till uses"),
 	answer("POINT_OF_SALE_CLOSED", 503,
