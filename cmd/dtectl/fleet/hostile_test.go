@@ -431,24 +431,50 @@ func TestStore_LosesVersions(t *testing.T) {
 
 // TestStore_Claims: a version that only one box reports is mended once, whether that box is away or lies.
 func TestStore_Claims(t *testing.T) {
-	w := newWorld(t, "centro", "norte")
-	all := Percent(fleetproto.Whole)
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
-	w.obey()
-	w.must(w.roll())
-	for n := range 80 { // a lie in each status, and then the box is away
-		w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 3,
-			Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
-		w.box("norte").report()
+	for far, most := range map[int64]int64{3: 300, 200: 800} {
+		w := newWorld(t, "centro", "norte")
+		all := Percent(fleetproto.Whole)
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+		w.obey()
 		w.must(w.roll())
-		if head := w.head(); n > 70 && len(head.Mends) > 50 {
-			t.Fatalf("version %d mends %d", head.Version, len(head.Mends))
+		for n := range 80 { // a lie in each status, and then the box is away
+			w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + far,
+				Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
+			w.box("norte").report()
+			w.must(w.roll())
+			if head := w.head(); n > 70 && len(head.Mends) > 50 {
+				t.Fatalf("version %d mends %d", head.Version, len(head.Mends))
+			}
+		}
+		last := w.head().Version
+		w.must(w.roll())
+		if w.head().Version != last || last > most {
+			t.Errorf("version %d, then %d: one box's lies are orders", last, w.head().Version)
 		}
 	}
-	last := w.head().Version
-	w.must(w.roll())
-	if w.head().Version != last || last > 300 {
-		t.Errorf("version %d, then %d: one box's lies are orders", last, w.head().Version)
+}
+
+// TestSurvey_EarlierKey: a thief of the earlier key signed many versions, and boxes that have been off since have some
+// of them. A survey reads a bounded number of them.
+func TestSurvey_EarlierKey(t *testing.T) {
+	w := newWorld(t, "centro", "norte", "sur")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	for _, b := range w.boxes {
+		last := w.thieves(w.head().Version+1, w.head().Version+10, nil)
+		b.status.Desired = fleetproto.Reached{Version: last.Version, Digest: last.Digest}
+		b.report()
+	}
+	w.thieves(w.head().Version+1, w.head().Version+maxMends, nil)
+	w.must((&Rekey{Back: map[string]int64{"tiendas": 2}}).run(t.Context(), w.chain, w.newKey("director 2")))
+	read := 0
+	w.store.Seen = func(r fleettest.Request, _ error) {
+		if r.Verb == "get" && strings.HasPrefix(r.Key, fleetproto.DesiredRoot) {
+			read++
+		}
+	}
+	if s := w.survey(); s.Lost() > 0 || read > maxMends+50 {
+		t.Errorf("%d versions were read: %q", read, s.Faults)
 	}
 }
 

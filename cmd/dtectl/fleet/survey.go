@@ -407,7 +407,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				v.Lost[0].Version, v.Group)
 		}
 	}
-	reaches := make(map[string]bool) // whether a box with a version can continue, by group and version
+	reach := make(map[string]bool) // whether a box with a version can continue, by group and version
 	for _, b := range out.Branches {
 		v := out.Desired(b.Group())
 		if v == nil || b.Enrolment == nil || b.Status == nil || b.Status.Group != v.Group ||
@@ -415,20 +415,14 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		held := fleetproto.Verified{Version: b.Status.Desired.Version, Digest: b.Status.Desired.Digest}
-		at := fmt.Sprint(v.Group, held)
-		goes, known := reaches[at]
-		if !known {
-			var err error
-			if goes, err = s.Chain.reaches(ctx, v, held); err != nil {
-				return err
-			}
-			reaches[at] = goes
-		}
-		if goes {
+		if goes, err := s.Chain.reaches(ctx, v, held, reach); err != nil {
+			return err
+		} else if goes {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
-		if held.Version <= v.Last.Version+maxMends && !slices.Contains(v.Lost, held) &&
+		// the mending order gets a number above the version: the claims of a box that lies must not add up
+		if held.Version <= v.Last.Version+maxMends/int64(1+len(v.Mends)) && !slices.Contains(v.Lost, held) &&
 			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
 		}
@@ -437,12 +431,25 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 }
 
 // reaches reports whether a box with the version held can continue: held is the head v, v mends held, or the store's
-// next objects follow held without a break, up to a version that the director signed, or up to v.Last.
-func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verified) (bool, error) {
+// next objects follow held without a break, up to a version that the director signed, or up to v.Last. After maxMends
+// objects, it looks no further: an earlier key may have signed many. known are the versions from which it has looked.
+func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verified, known map[string]bool) (goes bool,
+	err error) {
 	if slices.Contains(v.Mends, held) || held == (fleetproto.Verified{Version: v.Version, Digest: v.Digest}) {
 		return true, nil
 	}
+	var looked []string
+	defer func() {
+		for _, at := range looked {
+			known[at] = goes
+		}
+	}()
 	for held.Version < v.Last.Version {
+		at := fmt.Sprint(v.Group, held)
+		if goes, ok := known[at]; ok || len(looked) == maxMends {
+			return goes || !ok, nil
+		}
+		looked = append(looked, at)
 		n := held.Version + 1
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n), fleetproto.MaxJWS)
 		if err != nil && !foreign(err) {
