@@ -383,6 +383,15 @@ func TestStore_LosesVersions(t *testing.T) {
 				Digest: fleetproto.Digest(w.store.Held(fleetproto.DesiredKey("tiendas", 1)))}
 			w.box("centro").report()
 		}},
+		{"all overwritten", false, func(w *world) {
+			for n := int64(2); n <= 3; n++ {
+				w.store.Put(fleetproto.DesiredKey("tiendas", n), []byte("x"))
+			}
+			w.box("centro").status.Desired = fleetproto.Reached{Version: 1,
+				Digest: fleetproto.Digest(w.store.Held(fleetproto.DesiredKey("tiendas", 1)))}
+			w.box("centro").report()
+			w.store.Put(fleetproto.DesiredKey("tiendas", 1), []byte("x"))
+		}},
 		{"covered", true, func(w *world) {
 			for n := int64(4); n < 9; n++ {
 				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("x")))

@@ -123,7 +123,8 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 }
 
 // restore puts a group's versions back, as long as no earlier version is missing. It also puts back versions that an
-// earlier key signed, if the director's current key signed a later version.
+// earlier key signed, if the director's current key signed a later version. It puts the director's last version back
+// also in place of another object: if somebody overwrites all versions of a group, the group has no head.
 func (c *Chain) restore(ctx context.Context, group string) (put []string, err error) {
 	held := make(map[int64]bool)
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -137,6 +138,18 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	for _, n := range kept {
 		if _, err := c.kept(group, n); err == nil {
 			signed = n
+		}
+	}
+	if held[signed] {
+		if _, err := c.Version(ctx, group, signed); foreign(err) {
+			data, err := c.kept(group, signed)
+			if err == nil {
+				err = c.Store.Overwrite(ctx, fleetproto.DesiredKey(group, signed), data)
+			}
+			if err != nil {
+				return put, err
+			}
+			put = append(put, fmt.Sprintf("version %d of %s", signed, group))
 		}
 	}
 	for _, n := range kept {
