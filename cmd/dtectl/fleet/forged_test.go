@@ -184,6 +184,52 @@ func TestLists_Endless(t *testing.T) {
 	})
 }
 
+// counted counts what a list yields.
+type counted struct {
+	fleetproto.Lister
+	listed *int
+}
+
+func (c counted) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
+	return c.ListAfter(ctx, prefix, "")
+}
+
+func (c counted) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error] {
+	return func(yield func(archive.Object, error) bool) {
+		for e, err := range c.Lister.ListAfter(ctx, prefix, after) {
+			if *c.listed++; !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestSurvey_FilledFolders: whoever has a branch's credentials fills the folders of its statuses and acts. A survey
+// does not read all of it, and sees every other branch.
+func TestSurvey_FilledFolders(t *testing.T) {
+	w, n := newWorld(t, "centro", "centro-2", "norte"), 0
+	for i := range 5 * maxObjects {
+		w.store.Put(fmt.Sprintf("%scentro/0-%06d", fleetproto.StatusFolder, i), nil)
+		w.store.Put(fmt.Sprintf("%scentro/000000000001.jws-%d", fleetproto.ActsFolder, i), nil)
+	}
+	for _, b := range w.boxes {
+		b.act(1, fleetproto.ActLive, "")
+		b.act(2, fleetproto.ActLive, "")
+		b.status.Acts = 2
+		b.report()
+	}
+	w.chain.Store = counted{w.store, &n}
+	s := w.survey()
+	if counts := s.Counts(); n > 3*maxObjects || counts.Selling < 2 || len(s.Faults) != 1 {
+		t.Errorf("%d objects are listed: %+v %q", n, counts, s.Faults)
+	}
+	for _, b := range s.Branches {
+		if b.has("acts") || b.Name != "centro" && b.Level() > Fine {
+			t.Errorf("%s: %v", b.Name, b.words())
+		}
+	}
+}
+
 // TestBack_Mended: versions that mend what the store lost make back go neither to a stranger's state, nor, once the
 // store has lost what came since, to what was desired long before.
 func TestBack_Mended(t *testing.T) {

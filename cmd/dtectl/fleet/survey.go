@@ -141,11 +141,12 @@ func NewSurveyor(c *Chain) *Surveyor {
 }
 
 // Limits of a survey: of time, because a store's list may never end; and of groups, and of statuses without an
-// enrolment, because anybody who can write to the store can add objects.
+// enrolment, because anybody who can write to the store can add objects; and of the objects in a branch's folder.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
 	maxGroups    = 200
+	maxObjects   = 1000
 )
 
 // Read makes a survey.
@@ -171,19 +172,32 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		statuses[name] = &written{enrolled: epoch}
 	}
 	waiting := 0
-	for e, err := range s.Chain.Store.List(ctx, fleetproto.StatusFolder) {
-		if err != nil {
-			return nil, fmt.Errorf("listing statuses: %w", err)
-		}
-		name, epoch, ok := fleetproto.StatusOf(e.Key)
-		if ok && statuses[name] == nil {
-			if waiting++; waiting > maxWaiting {
-				continue
+	for after, filled := "", true; filled; { // again after a folder that somebody has filled
+		filled = false
+		folder, n := "", 0
+		for e, err := range s.Chain.Store.ListAfter(ctx, fleetproto.StatusFolder, after) {
+			if err != nil {
+				return nil, fmt.Errorf("listing statuses: %w", err)
 			}
-			statuses[name] = new(written)
-		}
-		if ok {
-			statuses[name].add(e, epoch)
+			if at := e.Key[:strings.LastIndexByte(e.Key, '/')]; at != folder {
+				folder, n = at, 0
+			}
+			if n++; n > maxObjects {
+				out.fault("%s has more than %d objects: its owner must delete them, and change the branch's credentials",
+					folder, maxObjects)
+				after, filled = folder+"0", true // the next character after a slash
+				break
+			}
+			name, epoch, ok := fleetproto.StatusOf(e.Key)
+			if ok && statuses[name] == nil {
+				if waiting++; waiting > maxWaiting {
+					continue
+				}
+				statuses[name] = new(written)
+			}
+			if ok {
+				statuses[name].add(e, epoch)
+			}
 		}
 	}
 	if out.Branches, err = s.branches(ctx, statuses); err != nil {
@@ -466,6 +480,9 @@ func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verifie
 	return held == v.Last, nil
 }
 
+// maxActs is for how many acts of a branch a survey looks; the next survey looks for those after them.
+const maxActs = 200
+
 // lookForActs looks for the acts that branches have written since the last survey. Their numbers have no gaps.
 func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	var grown []*Branch
@@ -474,32 +491,21 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 			grown = append(grown, b)
 		}
 	}
-	folders := []string{fleetproto.ActsFolder}
-	if len(grown) < 100 { // for more branches, one list of all acts costs less
-		folders = nil
-		for _, b := range grown {
-			folders = append(folders, fleetproto.ActsFolder+b.Name+"/")
-		}
-	}
-	var mu sync.Mutex
-	listed := make(map[string]bool)
-	err := together(len(folders), func(i int) error {
-		for e, err := range s.Chain.Store.List(ctx, folders[i]) {
+	looked := make([]seen, len(grown))
+	err := together(len(grown), func(i int) error {
+		b, m, listed := grown[i], s.seen[grown[i].Name], make(map[string]bool)
+		last := min(b.Status.Acts, m.Acts+maxActs)
+		for e, err := range s.Chain.Store.ListAfter(ctx, fleetproto.ActsFolder+b.Name+"/",
+			fleetproto.ActKey(b.Name, m.Acts)) {
 			if err != nil {
 				return fmt.Errorf("listing acts: %w", err)
 			}
-			mu.Lock()
+			if e.Key > fleetproto.ActKey(b.Name, last) || len(listed) == maxObjects {
+				break
+			}
 			listed[e.Key] = true
-			mu.Unlock()
 		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, b := range grown {
-		m := s.seen[b.Name]
-		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
+		for n := m.Acts + 1; n <= last && len(m.Missing) < maxMissing; n++ {
 			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
 				// if the store has the act, the list lags
 				_, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS)
@@ -510,8 +516,15 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 				}
 			}
 		}
-		m.Acts = b.Status.Acts
-		s.seen[b.Name] = m
+		m.Acts = last
+		looked[i] = m
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, b := range grown {
+		s.seen[b.Name] = looked[i]
 	}
 	for _, b := range out.Branches {
 		if missing := s.seen[b.Name].Missing; len(missing) > 0 && b.Enrolment != nil {
