@@ -31,7 +31,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 		return nil, err
 	}
 	b := &Book{settings: s.complete()}
-	p := place(d, month, b.settings)
+	p := place(d, month, b.settings).limit()
 	e := &Explanation{Month: month, Motive: p.motive, Notes: p.notes}
 	for _, r := range p.rows {
 		place := Place{File: r.file.Name, Why: r.file.why}

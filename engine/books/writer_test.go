@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,13 @@ func number(t *testing.T, s string) decimal.Decimal {
 // in no other file.
 func TestPlaces(t *testing.T) {
 	list := newWorld(t, 3, "2026-11").documents(500)
+	amount := regexp.MustCompile(`"totalGravada":[0-9.]+`)
+	for i, d := range list {
+		if d.Type == "03" && d.State == processed && amount.Match(d.JSON) { // too much for a column
+			list[i].JSON = amount.ReplaceAll(d.JSON, []byte(`"totalGravada":10000000000.00`))
+			break
+		}
+	}
 	dir, _ := madeBooks(t, "2026-11", Settings{}, list)
 	files := make(map[string]string)
 	for _, l := range layouts {

@@ -36,7 +36,8 @@ type Closing struct {
 	Series        []ClosingSeries  `json:"series"`
 	Payments      []ClosingPayment `json:"pagos"`
 	Net           ClosingNet       `json:"neto"`
-	// Unread counts lost signed bytes and lost origins of documents: VAT and payments, or the kind, are unknown.
+	// Unread counts the documents that lost their signed bytes or their origin: VAT and payments, or the kind, are
+	// unknown.
 	Unread int `json:"sinDetalle"`
 	// Later counts the documents of the day that were issued after the Z. It is counted at each showing of the Z.
 	Later int `json:"posteriores"`
@@ -262,7 +263,8 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	group.count++
 	group.sum.Add(total)
 	summary, err := r.summary(entry, h)
-	if errors.Is(err, record.ErrLost) {
+	lost := errors.Is(err, record.ErrLost)
+	if lost {
 		x.Unread++
 	} else if err != nil {
 		return err
@@ -276,9 +278,11 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 		return nil
 	}
 	kind, err := r.closingKind(h)
-	if errors.Is(err, record.ErrLost) || errors.Is(err, storage.ErrNotFound) {
+	switch {
+	case err == nil || lost: // a document counts once
+	case errors.Is(err, record.ErrLost), errors.Is(err, storage.ErrNotFound):
 		x.Unread++
-	} else if err != nil {
+	default:
 		return err
 	}
 	net := of(d.net, kind)

@@ -385,6 +385,19 @@ func TestList_States(t *testing.T) {
 	if len(x.Groups) != len(totals) || x.Net.Total != "45.00" || x.Unread != len(states) { // 1 + 4 + 8 + 32
 		t.Errorf("%+v, want %v", x, totals)
 	}
+	// A note that lost its signed bytes and its origin is one document without details.
+	head, err := json.Marshal(record.Head{Document: "05", Date: day, BranchID: 1, PointID: 1, Origin: dte.Code{9}.String(),
+		Form: record.FormNormal, Total: "1.00", ControlNumber: "DTE-05", CreatedAt: w.Now()})
+	if err == nil {
+		_, err = w.Store.Append(t.Context(), storage.Keys{Series: "n"}, storage.Draft{Code: storage.Code{8, 6: 0x40,
+			8: 0x80}, State: record.Accepted, Head: head, Days: []uint32{record.Day(day)}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := r.Closing(t.Context(), day, true, 1, caller, w.Now()); err != nil || x.Unread != len(states)+1 {
+		t.Errorf("%+v, %v", x, err)
+	}
 }
 
 // TestChanges: late results of the caller's branch come in order, each once: MH's seal of what it accepted, its words on

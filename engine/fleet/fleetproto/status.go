@@ -195,8 +195,7 @@ const (
 // forms maps the values of the tag "is" to checks of a text. A question mark after the value means that the text may be
 // missing.
 var forms = map[string]func(string) error{
-	"act": oneOf(ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
-		ActReplaced),
+	"act":           oneOf(ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActReplaced),
 	"ambiente":      oneOf("00", "01"),
 	"certificate":   oneOf("signing", "api", "ops", "ca"),
 	"code":          pattern(`[0-9]{2}`, "a code of two digits"),
@@ -328,7 +327,6 @@ const (
 	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out failed there
 	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
 	ActSettings  = "settings"  // a settings file is in force
-	ActRestored  = "restored"  // reserved: no box writes this act
 	ActReplaced  = "replaced"  // another box has replaced this box: this box issues no more numbers
 )
 
