@@ -1210,6 +1210,8 @@ func TestRekey_Says(t *testing.T) {
 	says(Rekey{Except: []string{"norte/1"}}, old, "moved from", "nothing to sign")
 	w.must((&Status{Accept: []string{"norte"}}).Run(t.Context(), w.chain))
 	says(Rekey{}, old, "norte, epoch 1 is left as it is: an earlier run left it out", "moved")
+	says(Rekey{Back: map[string]int64{"tiendas": 1}}, old, "signed version 2 already: --back tiendas=1 changes nothing",
+		"moved")
 	w.newKey("director 3")
 	for i := range 6 { // all are named that --except wants
 		w.store.Put(fleetproto.BoxKey(fmt.Sprintf("zzz%d", i), 1), []byte("x"))

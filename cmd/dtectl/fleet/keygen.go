@@ -371,6 +371,10 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			}
 		}
 	}
+	if begun {
+		term.Printf("%s: the new key has signed version %d already: --back %s=%d changes nothing of what it desires "+
+			"(dtectl fleet publish does)\n", group, head.Version, group, wanted)
+	}
 	for ; ; begun = true { // with --back also for boxes that read later versions before a gap was made
 		if back {
 			held := fleetproto.Verified{Version: head.Version, Digest: head.Digest}
