@@ -85,7 +85,6 @@ func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	}), ch)
 }
 
-// Collect implements prometheus.Collector.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) { e.collect(ch, e.CountBacklog()) }
 
 func (e *Engine) collect(ch chan<- prometheus.Metric, o *Backlog) {

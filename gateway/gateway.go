@@ -202,7 +202,6 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator("NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
-// side describes a listener, the tills' or the operators'.
 type side struct {
 	name   string
 	places door.Places
@@ -256,7 +255,6 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 		func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
 
-// ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
 	within, stop := context.WithCancel(ctx)
 	var logins sync.WaitGroup

@@ -162,7 +162,6 @@ func documentTypes() (list []string) {
 	return list
 }
 
-// maxWait is the longest wait that a request may ask for.
 const maxWait = 60 * time.Second
 
 // changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results (MH's decisions after the answer to

@@ -310,7 +310,6 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 // Contradicted counts a document for which the module's answer contradicts the box's data.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
-// Collect is a prometheus.CollectorFunc.
 func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	m := h.metrics
 	for _, c := range []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine, m.modules} {

@@ -271,5 +271,4 @@ func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []b
 // Memory returns the size of the guest's memory in bytes.
 func (p *Probe) Memory() uint32 { return p.i.memory.Size() }
 
-// Close ends the instance.
 func (p *Probe) Close(ctx context.Context) error { return p.i.code.remove(ctx, p.i) }

@@ -32,7 +32,6 @@ type certifyCommand struct {
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may fail to answer."`
 }
 
-// certifyToken is the name of the token that each run makes.
 const certifyToken = "dtectl certify"
 
 // Run sends the tests that MH requires before it authorises an issuer, through the running appliance of this box.

@@ -58,7 +58,6 @@ type deliveryList struct {
 	adminclient.Flags
 }
 
-// givenUp asks the appliance for the deliveries that were given up.
 func givenUp(ctx context.Context, g *adminclient.Gateway) ([]outbox.Failure, error) {
 	var s adminapi.GivenUp
 	err := g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)

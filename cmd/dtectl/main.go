@@ -132,7 +132,6 @@ func (c *completionCommand) Run(k *kong.Context) error {
 
 type described struct{ Verb, Words string }
 
-// describeVerbs describes a verb and all verbs below it.
 func describeVerbs(n *kong.Node, verb string) []described {
 	var words []string
 	for _, c := range n.Children {

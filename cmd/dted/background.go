@@ -104,7 +104,6 @@ type backups struct {
 	state backupState
 }
 
-// backupState is the progress of the latest backup.
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`

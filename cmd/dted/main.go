@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// serve runs the appliance until it is told to stop.
 func serve(path string) error {
 	log := slog.New(slog.NewTextHandler(term.Err, &slog.HandlerOptions{ReplaceAttr: withoutNilError}))
 	slog.SetDefault(log)

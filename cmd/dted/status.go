@@ -26,7 +26,6 @@ import (
 	"dtegate/storage"
 )
 
-// status provides the answers of /readyz, /status and the status page.
 type status struct {
 	log     *slog.Logger
 	cfg     *config.Config

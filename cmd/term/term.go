@@ -215,7 +215,6 @@ type Gauge struct {
 	shown string    // the bar on the terminal
 }
 
-// gaugeEvery is the interval of a gauge's lines outside a terminal.
 const gaugeEvery = 10 * time.Second
 
 // NewGauge returns a Gauge for out.

@@ -338,7 +338,6 @@ func (m *metrics) count(operation string, o Outcome, took time.Duration) {
 	}
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (c *Client) Collect(ch chan<- prometheus.Metric) {
 	m := c.metrics
 	for _, one := range []prometheus.Collector{m.requests, m.latency, m.logins, m.up, m.expiry} {

@@ -122,7 +122,6 @@ type query struct {
 	limit  int    // 1 or more
 }
 
-// page is the answer to a query.
 type page struct {
 	ids    []uint64 // ascending, at most limit
 	more   bool

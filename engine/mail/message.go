@@ -228,7 +228,6 @@ func Compose(f Facts) (subject, text, page string) {
 	return subject, f.text(), f.page()
 }
 
-// flatten reduces each fact to one line.
 func (f *Facts) flatten() {
 	l := &f.Look
 	for _, s := range []*string{&f.Document, &f.Number, &f.Code, &f.Seal, &f.Date, &f.Total, &f.Emisor, &f.Receptor,

@@ -143,7 +143,6 @@ func (d *deliveries) init(now func() time.Time) {
 	}
 }
 
-// Run makes due deliveries until ctx ends.
 func (box *Outbox) Run(ctx context.Context) {
 	if box.o.Delivery.Printer == nil {
 		return

@@ -80,7 +80,6 @@ func (h *Hook) late() float64 {
 	return h.o.Now().Sub(time.Unix(0, since)).Seconds()
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (h *Hook) Collect(ch chan<- prometheus.Metric) { h.posts.Collect(ch); h.waiting.Collect(ch) }
 
 // Run posts until ctx ends, and then returns nil.

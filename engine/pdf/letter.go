@@ -50,7 +50,6 @@ func (p *Printer) letter(v *View) []*sheet.Page {
 	return c.Pages
 }
 
-// letterhead draws the elements that only the letter layout has.
 type letterhead struct {
 	printer *Printer
 	v       *View

@@ -113,7 +113,6 @@ const (
 	partQR
 )
 
-// tone is the size and weight of a text of a ticket.
 type tone uint8
 
 const (

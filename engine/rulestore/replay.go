@@ -229,7 +229,6 @@ func (m *Made) Check() error {
 	return nil
 }
 
-// computed reports whether the selection includes the bundle r.
 func (m *Made) computed(r record.RuleRef) bool {
 	if m.Name != "" && r.Name != m.Name {
 		return false

@@ -191,7 +191,6 @@ func newMetrics() *metrics {
 	}
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)

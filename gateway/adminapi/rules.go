@@ -22,7 +22,6 @@ import (
 // MaxBundle is the largest rule bundle that is accepted, in bytes.
 const MaxBundle = 16 << 20
 
-// order returns the order in a request's query: who gives it, and why.
 func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 	q := ctx.QueryArgs()
 	return rulestore.Order{Who: cmp.Or(text(ctx, "who"), ctx.RemoteIP().String()), Reason: text(ctx, "reason"),

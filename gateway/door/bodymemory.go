@@ -140,7 +140,6 @@ func (a *Body) recycle() {
 	a.data = nil
 }
 
-// Release frees the memory, after the request was answered.
 func (a *Body) Release() {
 	a.recycle()
 	if a.taken > 0 {

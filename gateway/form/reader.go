@@ -215,7 +215,6 @@ func (r *reader) code(v dte.Value, path string) dte.Code {
 	return c
 }
 
-// shape is the JSON type of a member.
 type shape uint8
 
 const (

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 )
 
-// file is a compressed entry of an archive in the right form.
 type file struct {
 	name string
 	crc  uint32

@@ -201,7 +201,6 @@ type rollbackCommand struct {
 	Expired bool `help:"Permit a rule whose last day has passed."`
 }
 
-// Help names the verb for the cases that this verb does not handle.
 func (*rollbackCommand) Help() string {
 	return "For a bundle that has not begun, or a type's only one: cancel."
 }
@@ -213,7 +212,6 @@ func (c *rollbackCommand) Run(ctx context.Context, b *adminclient.Gateway) error
 
 type reinstateCommand struct{ ruleTarget }
 
-// Help names the verb for the cases that this verb does not handle.
 func (*reinstateCommand) Help() string {
 	return "Its bundle is live again. For a bundle that an operator took off: rollback."
 }
@@ -225,7 +223,6 @@ func (c *reinstateCommand) Run(ctx context.Context, b *adminclient.Gateway) erro
 
 type cancelCommand struct{ ruleTarget }
 
-// Help names the verb for the cases that this verb does not handle.
 func (*cancelCommand) Help() string {
 	return "The bundles in force stay. What had not begun can be pushed again; a type's only bundle returns under a " +
 		"higher version. For any other bundle that has begun: rollback."
@@ -246,7 +243,6 @@ type acknowledgeCommand struct {
 	adminclient.Flags
 }
 
-// Help names the verb for the cases that this verb does not handle.
 func (*acknowledgeCommand) Help() string {
 	return "dtectl doctor no longer reports the return. To undo the return: reinstate."
 }
@@ -310,14 +306,12 @@ func (c *rulesShadowStart) Run(ctx context.Context, b *adminclient.Gateway) erro
 
 type rulesShadowShow struct{ adminclient.ShowFlags }
 
-// Run prints the differences.
 func (c *rulesShadowShow) Run(ctx context.Context, b *adminclient.Gateway) error {
 	return adminclient.Show(ctx, b, c.JSON, http.MethodGet, "/admin/rules/shadow", printShadow)
 }
 
 type rulesShadowStop struct{ adminclient.ShowFlags }
 
-// Run ends the shadow and prints the differences.
 func (c *rulesShadowStop) Run(ctx context.Context, b *adminclient.Gateway) error {
 	return adminclient.Show(ctx, b, c.JSON, http.MethodDelete, "/admin/rules/shadow", printShadow)
 }

@@ -87,7 +87,6 @@ func printComparison(c *rulestore.Comparison) {
 	}
 }
 
-// periodFlags choose documents by their day of issue.
 type periodFlags struct {
 	From string `help:"First day, yyyy-mm-dd."`
 	To   string `help:"Last day, yyyy-mm-dd; default today."`

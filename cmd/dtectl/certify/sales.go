@@ -32,7 +32,6 @@ func Seed(nit, day string) uint64 {
 	return h.Sum64()
 }
 
-// cents writes a number of cents as USD.
 func cents(n int) json.Number { return json.Number(fmt.Sprintf("%d.%02d", n/100, n%100)) }
 
 func whole(n int) json.Number { return json.Number(fmt.Sprint(n)) }

@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// record is a document in an answer of the tills' API.
 type record struct {
 	Code    string          `json:"codigoGeneracion"`
 	Kind    string          `json:"tipoDte"` // only in lists
@@ -36,7 +35,6 @@ type answer struct {
 	Notes []string `json:"observaciones"`
 }
 
-// till is a client of the tills' API, as one till of the branch.
 type till struct {
 	o   Options
 	say func(what string) // gets the reason when a request is repeated

@@ -33,7 +33,6 @@ const (
 // chainAddresses is the environment variable with the addresses of the store, the fleet page and the branches.
 const chainAddresses = "DTED_CHAIN_ADDRS"
 
-// chainDemo holds the folders and the addresses of a chain's demonstration.
 type chainDemo struct {
 	dir, shown  string
 	store, page string   // addresses of the object store and of the fleet page

@@ -180,7 +180,6 @@ func Await(ctx context.Context, url string) error {
 	})
 }
 
-// greet prints all addresses, and example requests to paste into a shell.
 func (d *Demo) greet(w io.Writer) {
 	term.Fprintf(w, strings.TrimLeft(`
 The branch is open%[8]s.
@@ -211,7 +210,6 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 	`"complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":` +
 	`"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
 
-// freeWithin is how long awaitFree waits for an earlier demonstration to end.
 const freeWithin = 5 * time.Second
 
 // awaitFree fails if another process keeps listening on an address of the demonstration. Otherwise the tills would
@@ -238,7 +236,6 @@ func awaitFree(ctx context.Context, places ...place) error {
 // place is an address, and the environment variable that sets it.
 type place struct{ variable, address string }
 
-// simulated returns the addresses of the simulated authority.
 func (d *Demo) simulated() []place {
 	return []place{{"DTESIM_ADDR", d.authority}, {"DTESIM_MANAGE_ADDR", d.manage}, {"DTESIM_SMTP_ADDR", d.inbox}}
 }

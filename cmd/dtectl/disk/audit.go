@@ -22,7 +22,6 @@ import (
 	"dtegate/storage"
 )
 
-// Audit is dtectl audit.
 type Audit struct {
 	Limit int  `default:"100" help:"Number of acts to show, the newest first."`
 	JSON  bool `help:"Write one JSON array."`

@@ -15,12 +15,10 @@ import (
 	"dtegate/storage"
 )
 
-// Clock is dtectl clock.
 type Clock struct {
 	Accept ClockAccept `cmd:"" help:"Accept the box's clock when MH cannot confirm it (the appliance must be stopped)."`
 }
 
-// ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
 // Run replaces the store's last known time by the box's time. This is needed if the clock was once ahead, or if the box
@@ -42,13 +40,11 @@ func (*ClockAccept) Run(cfg *config.Config) error {
 	return nil
 }
 
-// Backup is dtectl backup.
 type Backup struct {
 	Dir   string `arg:"" type:"path" help:"Folder to create, best on another medium; it must not exist."`
 	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
 }
 
-// Run makes a verified backup, or checks one.
 func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	bar := term.NewGauge(term.Err)
 	b, err := c.verified(ctx, top, bar)

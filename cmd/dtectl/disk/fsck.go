@@ -19,7 +19,6 @@ import (
 	"dtegate/storage"
 )
 
-// Fsck is dtectl fsck.
 type Fsck struct {
 	archiveFlags
 	Verbose bool `help:"Also print the storage engine's own messages about the damage."`

@@ -23,7 +23,6 @@ import (
 	"dtegate/storage"
 )
 
-// Recover is dtectl recover.
 type Recover struct {
 	From       []string `help:"A backup, a second copy or a mark; \"fleet\": what the box shipped." placeholder:"PATH"`
 	Epoch      int64    `help:"Use the copy that the box of this epoch shipped; default: the last whole one."`
@@ -40,7 +39,6 @@ const (
 	exitToDo   = 5 // a dry run found work, and nothing would be lost
 )
 
-// Help explains the verb beyond its flags.
 func (*Recover) Help() string {
 	return `It looks at every medium (the store, its mark, the second copy, what the box shipped to the chain's store,
 and what --from names), takes from each what the journals prove, and makes the store whole again. What was there before
@@ -66,7 +64,6 @@ func exit(status int, format string, args ...any) error {
 	return exitError{fmt.Errorf(format, args...), status}
 }
 
-// recovery is one run of recover.
 type recovery struct {
 	*Recover
 	cfg  *config.Config

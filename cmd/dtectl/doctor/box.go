@@ -304,7 +304,6 @@ func (d *doctor) listen() {
 // tlsSoon: doctor warns this long before a listener's certificate ends. The box renews its own certificate earlier.
 const tlsSoon = 21 * 24 * time.Hour
 
-// tls checks the certificates of the encrypted listeners.
 func (d *doctor) tls() {
 	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
 		if _, err := own.Authority(); err == nil { // otherwise files reports the error

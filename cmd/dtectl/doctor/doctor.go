@@ -14,7 +14,6 @@ import (
 	"dtegate/engine/sign"
 )
 
-// Command is dtectl doctor.
 type Command struct {
 	JSON bool `help:"Write one JSON array."`
 }

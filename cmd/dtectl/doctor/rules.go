@@ -126,7 +126,6 @@ func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string)
 		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }
 
-// refusedRule reports a rule in the store that may not be used.
 func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
 		"Rule refused in the runbook"

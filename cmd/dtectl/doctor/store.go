@@ -12,7 +12,6 @@ import (
 	"dtegate/storage"
 )
 
-// repairRemedy is the advice for a damaged store.
 const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
 
 // store checks the store and returns its latest time, zero if unknown.

@@ -81,7 +81,6 @@ func (c Concern) Say(lang string) string {
 	return fmt.Sprintf(map[string]string{"en": p.en, "es": p.es}[lang], c.Args...)
 }
 
-// Level returns the level of the worst concern.
 func (b *Branch) Level() int {
 	if len(b.Concerns) == 0 {
 		return Fine

@@ -35,10 +35,8 @@ type seen struct {
 	Missing  []int64   `json:"missing,omitempty"` // numbers, up to Acts, of the acts that the store lacks
 }
 
-// seenFile is the cache file for the branches.
 const seenFile = "seen"
 
-// maxMissing is how many missing acts of a branch are kept.
 const maxMissing = 10
 
 // cached returns the path of a cache file or folder of this chain, whatever the director's key.
@@ -84,7 +82,6 @@ func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	_ = config.WriteFile(file, data)
 }
 
-// keptVersions returns the numbers of the kept versions, ascending.
 func (c *Chain) keptVersions(group string) (numbers []int64) {
 	entries, _ := os.ReadDir(filepath.Dir(c.versionFile(group, 1))) // no folder: nothing was kept
 	for _, e := range entries {

@@ -15,13 +15,11 @@ import (
 	"dtegate/engine/archive"
 )
 
-// Doctor is dtectl fleet doctor.
 type Doctor struct {
 	JSON   bool `help:"Write one JSON array."`
 	Rounds int  `default:"20" help:"Number of races, and of writes that are read back."`
 }
 
-// writers is how many writers race for one key.
 const writers = 16
 
 // Run races writers against the store and names the guarantees that the store breaks. It leaves small objects under

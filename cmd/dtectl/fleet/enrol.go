@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Enrol is dtectl fleet enrol.
 type Enrol struct {
 	Boxes   []string `arg:"" optional:"" help:"As dtectl doctor shows it on the box." placeholder:"BRANCH=FINGERPRINT"`
 	All     bool     `help:"Enrol every waiting box of a branch that never had one: for a chain's first day."`
@@ -33,7 +32,6 @@ type waiting struct {
 	settled bool                  // the box is enrolled; after a new epoch it would ship its whole copy again
 }
 
-// Run enrols boxes, or lists the boxes that wait.
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	s, err := restored(ctx, chain, surveyor)

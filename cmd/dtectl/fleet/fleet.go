@@ -19,7 +19,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Command is dtectl fleet.
 type Command struct {
 	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings."`
 

@@ -14,7 +14,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Log is dtectl fleet log.
 type Log struct {
 	JSON     bool     `help:"Write one JSON array."`
 	Since    Moment   `help:"Since this time; default: the last 7 days." placeholder:"T"`

@@ -23,7 +23,6 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Keygen is dtectl fleet keygen.
 type Keygen struct {
 	Name string `arg:"" type:"path" help:"Makes NAME.jwe (the sealed key), NAME.pub and NAME.passphrase."`
 }
@@ -61,7 +60,6 @@ func (c *Keygen) Run() error {
 	return nil
 }
 
-// Rekey is dtectl fleet rekey.
 type Rekey struct {
 	Old    string           `arg:"" type:"existingfile" help:"The old public key; director.public is the new one."`
 	Except []string         `help:"Enrolments by a thief: they are not signed again." placeholder:"BRANCH/EPOCH"`

@@ -18,7 +18,6 @@ type collector struct {
 	only string
 }
 
-// Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector. The values are of the last survey.

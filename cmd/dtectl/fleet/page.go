@@ -172,7 +172,6 @@ func (v *view) row(b *Branch) rowView {
 var only = map[string][]string{"closed": {"closed", "replaced"}, "silent": {"silent", "lost", "never"},
 	"waiting": {"waits", "stranger"}}
 
-// shows reports whether a row passes the filter and the search.
 func (v *view) shows(r *rowView) bool {
 	if codes, filter := only[v.Only]; filter && !r.has(codes...) {
 		return false

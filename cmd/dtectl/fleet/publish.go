@@ -19,7 +19,6 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Publish is dtectl fleet publish.
 type Publish struct {
 	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles, at most one settings file."`
 	Group       string        `required:"" help:"Group of branches, as their fleet.group has it."`
@@ -252,7 +251,6 @@ type Percent int
 
 var percentForm = regexp.MustCompile(`^(\d{1,3})(?:\.(\d{1,2}))?%?$`)
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (p *Percent) UnmarshalText(text []byte) error {
 	m := percentForm.FindStringSubmatch(string(text))
 	if m == nil {
@@ -274,7 +272,6 @@ func (p Percent) String() string {
 // Moment is a time on the command line: RFC 3339, or a day or an hour of El Salvador, "2026-12-01", "2026-12-01T06:00".
 type Moment struct{ time.Time }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (m *Moment) UnmarshalText(text []byte) (err error) {
 	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", time.RFC3339} {
 		if m.Time, err = time.ParseInLocation(layout, string(text), dte.Zone); err == nil {

@@ -82,7 +82,6 @@ func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried
 }
 
-// soakEnd returns when the soak time of a ring ends.
 func soakEnd(r *fleetproto.Rollout) time.Time {
 	began := r.Opened
 	if r.NotBefore.After(began) {
@@ -117,7 +116,6 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// describe names the bundles and settings of a state.
 func describe(s fleetproto.State) string {
 	var words []string
 	for _, r := range s.Rules {

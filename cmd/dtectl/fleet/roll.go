@@ -18,7 +18,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Roll is dtectl fleet roll.
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
 	// Follow repeats the work until the roll-outs have reached all branches, or a harmful roll-out is held.
@@ -129,16 +128,13 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	})
 }
 
-// Hold is dtectl fleet hold.
 type Hold struct {
 	Group  string `help:"Group; may be omitted if there is only one."`
 	Reason string `help:"Why, for the log."`
 }
 
-// Resume is dtectl fleet resume.
 type Resume Hold
 
-// Run holds a roll-out.
 func (c *Hold) Run(ctx context.Context, chain *Chain) error { return c.set(ctx, chain, true) }
 
 // Run continues a held roll-out; the soak time of its ring begins again.
@@ -217,7 +213,6 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	return surveyor.Read(ctx)
 }
 
-// Back is dtectl fleet back.
 type Back struct {
 	Group     string `help:"Group; may be omitted if there is only one."`
 	Reason    string `help:"Why, for the log."`

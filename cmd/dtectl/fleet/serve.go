@@ -26,7 +26,6 @@ import (
 	"dtegate/gateway/door"
 )
 
-// Serve is dtectl fleet serve.
 type Serve struct {
 	Listen       string   `default:"127.0.0.1:8090" help:"Address; needs TLS and a password unless it is local."`
 	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
@@ -35,7 +34,6 @@ type Serve struct {
 	PasswordFile string   `type:"existingfile" help:"File with the password of basic auth, for any user."`
 }
 
-// surveyEvery is the pause between two readings of the store.
 const surveyEvery = 30 * time.Second
 
 // Run serves until ctx ends. It only reads and lists the store, and needs no key.
@@ -155,7 +153,6 @@ func newSite(c *Chain, password, scheme string) *site {
 	return s
 }
 
-// ServeHTTP implements http.Handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.named(r.Host) {
 		http.Error(w, "this server does not have that name: ask for its address, or start it with --names",

@@ -16,7 +16,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Status is dtectl fleet status.
 type Status struct {
 	JSON     bool     `help:"Write one JSON object."`
 	Group    string   `help:"Only this group's branches."`

@@ -149,7 +149,6 @@ const (
 	maxObjects   = 1000
 )
 
-// Read makes a survey.
 func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	ctx, cancel := context.WithTimeout(ctx, surveyWithin)
 	defer cancel()
@@ -229,12 +228,10 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	return out, nil
 }
 
-// fault adds a fault of the store as a whole, or of one group.
 func (s *Survey) fault(format string, args ...any) {
 	s.Faults = append(s.Faults, fmt.Sprintf(format, args...))
 }
 
-// groups reads the last version of each group.
 func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 	groups, err := s.Chain.Groups(ctx)
 	if err != nil {
@@ -267,7 +264,6 @@ func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// branches reads the branches that have a status or an enrolment.
 func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) ([]*Branch, error) {
 	names := slices.Sorted(maps.Keys(statuses))
 	list := make([]*Branch, len(names))

@@ -23,7 +23,6 @@ import (
 	"dtegate/storage"
 )
 
-// Init is dtectl init.
 type Init struct {
 	Certificate         string `required:"" type:"existingfile" help:"MH's certificate file (.crt) or a PKCS#8 PEM."`
 	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
@@ -217,7 +216,6 @@ func DoubtPassword(file, password string) error {
 const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, " +
 	"and MH locks accounts after wrong ones"
 
-// TLS is dtectl tls.
 type TLS struct {
 	Show tlsShowCommand `cmd:"" help:"Print the fingerprint to pin, the names, and when each certificate ends."`
 	New  tlsNewCommand  `cmd:"" help:"Make the authority and a certificate, once."`
@@ -225,7 +223,6 @@ type TLS struct {
 
 type tlsShowCommand struct{}
 
-// Run shows the box's own authority and certificate.
 func (*tlsShowCommand) Run(cfg *config.Config) error {
 	return showTLS(cfg.BoxAuthority())
 }

@@ -95,7 +95,6 @@ type tokenGrant struct {
 	Permission []string `arg:"" help:"Permissions to add: ${permissions}, or a future type's."`
 }
 
-// Run adds permissions to a token.
 func (c *tokenGrant) Run(cfg *config.Config) error {
 	for _, p := range c.Permission {
 		if !slices.Contains(config.Permissions, p) {
@@ -112,7 +111,6 @@ type tokenRevoke struct {
 	Permission []string `arg:"" optional:"" help:"Permissions to take away; default: all, which ends the token."`
 }
 
-// Run ends a token, or takes permissions from it.
 func (c *tokenRevoke) Run(cfg *config.Config) error {
 	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) {
 		if len(c.Permission) > 0 {

@@ -61,7 +61,6 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	return files, nil
 }
 
-// newType is the description of a type that NewType reads from the schema.
 type newType struct {
 	schema         dte.Value
 	name, document string

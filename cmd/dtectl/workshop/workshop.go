@@ -106,7 +106,6 @@ func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
 	return best.lists
 }
 
-// Close ends the engines.
 func (w *Workshop) Close(ctx context.Context) (err error) {
 	for _, h := range w.hosts {
 		if h != nil {
@@ -151,7 +150,6 @@ func Generations(root, name string) (names []string, err error) {
 	return names, nil
 }
 
-// Folder returns the folder of a bundle's source.
 func (w *Workshop) Folder(name string) string { return filepath.Join(w.source.Root, "plugins", name) }
 
 // Proof is the result of Prove. If a step failed, Rule is nil; otherwise the caller must close it.

@@ -73,7 +73,6 @@ func (a *Control) Table() gateway.TokenTable {
 	return t
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	record.SendAll(ch, a.broken, a.lan.expiry, a.lan.damaged)
 	if !a.signing.IsZero() {
@@ -82,7 +81,6 @@ func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Run looks at the files until ctx ends.
 func (a *Control) Run(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)

@@ -16,7 +16,6 @@ import (
 // Now returns the branch's time: the box's clock plus Authority.Ahead, which rehearses a later day.
 func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
 
-// check returns the faults of settings that depend on each other.
 func (c *Config) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -18,7 +18,6 @@ type Hours struct {
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (h *Hours) UnmarshalText(text []byte) error {
 	bad := fmt.Errorf("%q is not of the form \"mon-sat 08:00-20:00\"", text)
 	days, span, ok := strings.Cut(string(text), " ")

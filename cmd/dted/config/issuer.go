@@ -49,7 +49,6 @@ func (in *Inputs) CheckShipped(c *Config) error {
 	return c.checkLayouts(rulestore.ReadLayouts(bundles))
 }
 
-// checkLayouts returns one fault for each setting that a layout refuses.
 func (c *Config) checkLayouts(layouts rulestore.Layouts) error {
 	seen := make(map[string]bool)
 	var faults []error

@@ -235,7 +235,6 @@ func set(v reflect.Value, text string) error {
 	return err
 }
 
-// check returns the fault of a setting's value, or nil.
 func (s *setting) check() error {
 	v := s.value
 	if v.IsZero() {
@@ -347,7 +346,6 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the faults.
 func (e *Invalid) Unwrap() []error { return e.Faults }
 
 // invalid returns an *Invalid of the faults, or nil if there are none. Each argument may be a joined error.
@@ -381,7 +379,6 @@ func Faults(err error) (list []error) {
 // Duration is a time.Duration written as text.
 type Duration time.Duration
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
@@ -393,7 +390,6 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // Size is a number of bytes, written as text with a binary unit: "512MiB", "2 GiB".
 type Size int64
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Size) UnmarshalText(text []byte) error {
 	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		number, ok := strings.CutSuffix(string(text), unit)

@@ -123,7 +123,6 @@ func lay(path string, size int64) error {
 // notice that it is deleted or its medium unmounted; the next start would refuse to open.
 const proveEvery = time.Minute
 
-// markWatch checks the high-water mark in the background.
 type markWatch struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -150,7 +149,6 @@ func (w *markWatch) Run(ctx context.Context) error {
 	return nil
 }
 
-// tell logs when the high-water mark is lost and when it is back.
 func (w *markWatch) tell(err error) {
 	switch {
 	case err != nil && !w.lost:

@@ -181,7 +181,6 @@ func ask(ctx context.Context, method, url string, way http.RoundTripper) (date s
 	return resp.Header.Get("Date")
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(name, help string, value any) { record.SendGauge(ch, name, help, value) }
 	doubted, skew, known := g.clock.State()

@@ -203,7 +203,6 @@ func (m *metrics) step(name string, took time.Duration, failed bool) {
 	}
 }
 
-// Collect is a prometheus.CollectorFunc.
 func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	ready, busy, connecting := l.counts()
 	states := prometheus.NewDesc("dte_authority_connections",

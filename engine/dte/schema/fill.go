@@ -364,7 +364,6 @@ func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	return 0, 0, 0
 }
 
-// compare compares the values of two slots of a field, for sorting.
 func (r *run) compare(fi int, a, b int32) int {
 	x, y := &r.slots[a], &r.slots[b]
 	c := cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.num, y.num), cmp.Compare(x.count, y.count))
