@@ -380,7 +380,7 @@ func TestForged_Type(t *testing.T) {
 func TestForged_View(t *testing.T) {
 	typed(t, func(t *testing.T, f *forge, honest *bundle.Type, r *rand.Rand) {
 		var view *bundle.View
-		p, err := pdf.New(pdf.Options{Catalogue: f.catalogues.Lookup, Type: func(string) *bundle.View { return view }})
+		p, err := pdf.New(pdf.Options{Catalogue: f.catalogues.Lookup, Type: func(string, int64) *bundle.View { return view }})
 		if err != nil {
 			t.Fatal(err)
 		}

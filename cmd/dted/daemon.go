@@ -38,6 +38,7 @@ import (
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/reply"
 	"dtegate/rules"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -80,7 +81,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	}()
 	in, faults := cfg.Inputs(ctx, config.InputOptions{Catalogue: func(list, code string) (string, bool) {
 		return d.engine.Catalogue(list, code)
-	}})
+	}, View: func(document string, generation int64) *bundle.View { return d.shelf.View(document, generation) }})
 	if err := config.Refusal(faults); err != nil {
 		return d, err
 	}

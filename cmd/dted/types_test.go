@@ -217,6 +217,40 @@ func TestType_Invented(t *testing.T) {
 	if strings.Contains(says("/openapi.json", http.StatusOK, "/dte/dte01"), "emitirPrenda") {
 		t.Error("the contract shows a type that the branch does not issue any more")
 	}
+
+	// The next generation has another layout and another view. What was issued under the first is printed as before.
+	next := func(path string, replace ...string) {
+		t.Helper()
+		text, err := os.ReadFile(from + "/plugins/prenda/" + path)
+		if err == nil {
+			err = os.WriteFile(from+"/plugins/prenda/"+path, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(from+"/plugins/prenda/v1", from+"/plugins/prenda/v2"); err != nil {
+		t.Fatal(err)
+	}
+	next("v2/manifest.json", "1.0.0", "2.0.0", `"schema": 1`, `"schema": 2`)
+	next("v2/schema.json", `"const": 1`, `"const": 2`, `"meses": {
+     "type": "integer",
+     "minimum": 1,
+     "maximum": 12
+    },`, "", `"meses",`, "")
+	next("view.json", `{"path": "resumen.meses", "label": "Meses del préstamo", "in": "terms", "as": "count"}`, "")
+	o.does("rules test prenda/v2 --update --source "+from+" --module "+from+"/prenda.wasm", "2 golden cases")
+	o.does("rules build prenda/v2 --source " + from + " --module " + from + "/prenda.wasm --out " + b.dir + " --key " +
+		filepath.Join(b.dir, "rules.key"))
+	o.does("rules push "+b.dir+"/prenda-2.0.0.dterule --reason generation", "live")
+	for range 2 {
+		text := printed(t, says("/dte/pdf/"+away.Code+"?format=base64", http.StatusOK, "JVBER"))
+		if !strings.Contains(text, "Meses del préstamo: 3") || strings.Contains(text, "$3.00") {
+			t.Errorf("beside another generation it prints\n%s", text)
+		}
+		b.kill()
+		b.start()
+	}
 	b.stop()
 	o.does("fsck")
 }

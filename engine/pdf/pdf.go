@@ -57,8 +57,9 @@ type Options struct {
 	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"), or of a code within its departamento:
 	// ("CAT-013", "06/23"). An unknown code is printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
-	// Type returns the values that are printed only for a type of document, or nil. Type may be nil.
-	Type  func(document string) *bundle.View
+	// Type returns the values that are printed only for a type of document in a generation of its layout, or nil. Type may
+	// be nil.
+	Type  func(document string, generation int64) *bundle.View
 	Style Style
 }
 
@@ -76,7 +77,7 @@ func New(o Options) (*Printer, error) {
 		o.Catalogue = func(string, string) (string, bool) { return "", false }
 	}
 	if o.Type == nil {
-		o.Type = func(string) *bundle.View { return nil }
+		o.Type = func(string, int64) *bundle.View { return nil }
 	}
 	p := &Printer{o: o, ink: sheet.RGB{R: 22, G: 56, B: 100}}
 	var err error

@@ -177,8 +177,9 @@ func (p *Printer) view(d Document) (*View, error) {
 		return nil, errors.New("pdf: reading document: not a JSON object")
 	}
 	id := doc.Get("identificacion")
+	generation, _ := id.Get("version").Int()
 	b := &builder{fonts: p.fonts, catalogue: p.o.Catalogue, doc: doc,
-		own: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text()), &bundle.View{})}
+		own: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text(), generation), &bundle.View{})}
 	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
 		b.lone = b.text(r[0], relatedNumber...)
 	}

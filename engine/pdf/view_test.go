@@ -267,7 +267,7 @@ func TestView_Labels(t *testing.T) {
 		Label: hostile}, {Path: "emisor.nombre", In: "emisor", Label: hostile}}}
 	view.Party.Paths, view.Party.Heading = []string{"receptor"}, hostile
 	p := *printer(t)
-	p.o.Type = func(string) *bundle.View { return view }
+	p.o.Type = func(string, int64) *bundle.View { return view }
 	d := fixture(t, "dte01", Processed)
 	v, err := p.view(d)
 	if err != nil {
@@ -286,7 +286,7 @@ func TestView_Labels(t *testing.T) {
 func TestView_Columns(t *testing.T) {
 	p := *printer(t)
 	table := func(own ...bundle.ViewColumn) map[string]string {
-		p.o.Type = func(string) *bundle.View { return &bundle.View{Columns: own} }
+		p.o.Type = func(string, int64) *bundle.View { return &bundle.View{Columns: own} }
 		v, err := p.view(fixture(t, "dte01", Processed))
 		if err != nil {
 			t.Fatal(err)

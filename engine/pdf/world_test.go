@@ -75,7 +75,7 @@ func newPrinter() (*Printer, error) {
 	for _, t := range plugins.Types() {
 		views[t.Document] = t.View
 	}
-	return New(Options{Catalogue: cat.Lookup, Type: func(document string) *bundle.View { return views[document] },
+	return New(Options{Catalogue: cat.Lookup, Type: func(document string, _ int64) *bundle.View { return views[document] },
 		Style: Style{Logo: picture(), Color: "#7a1f2b", Footer: "¡Gracias por su compra!"}})
 }
 

@@ -307,6 +307,25 @@ func (s *Store) DescribedBy(digest string) *bundle.Type {
 	return nil
 }
 
+// View returns what the printed version of a type shows in a generation of its layout, or nil: the view of the
+// generation's latest bundle that has begun, preferably of one that was not taken off; otherwise the type's own view.
+func (s *Store) View(document string, generation int64) *bundle.View {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var best *shelved
+	for _, i := range s.items {
+		if i.Document == document && int64(i.Schema) == generation && i.Described != nil && i.counts() &&
+			i.From <= s.today() && (best == nil || best.off != nil && i.off == nil ||
+			(best.off == nil) == (i.off == nil) && i.rank(best) > 0) {
+			best = i
+		}
+	}
+	if best == nil {
+		return record.TypeOf(document).View
+	}
+	return best.Described.View
+}
+
 // reopen loads a stored bundle that a document names. errTroubled: the bundle may not be used.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })

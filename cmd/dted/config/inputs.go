@@ -21,7 +21,6 @@ import (
 	"dtegate/engine/mail"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
-	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/redacted"
 	"dtegate/engine/sign"
@@ -181,6 +180,8 @@ type InputOptions struct {
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
 	// Catalogue returns the words for a code of MH's catalogues, for printing. nil: no code has words.
 	Catalogue func(catalogue, code string) (string, bool)
+	// View returns what only a type of document prints, in a generation of its layout. nil: nothing.
+	View func(document string, generation int64) *bundle.View
 }
 
 // Inputs reads everything that a start needs, and continues after a fault. It returns all faults, in a fixed order.
@@ -202,7 +203,7 @@ func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) 
 		{"admin token", func() (err error) { in.Admin, err = adminToken(c.Ops.AdminTokenFile); return err }},
 		{"tokens", func() (err error) { in.Tokens, err = tokens(c); return err }},
 		{"tls", func() error { return certificates(c) }},
-		{"delivery", func() (err error) { in.Delivery, err = delivery(c, o.Catalogue); return err }},
+		{"delivery", func() (err error) { in.Delivery, err = delivery(c, o); return err }},
 		{"delivery", func() (err error) {
 			if c.Webhook != nil {
 				in.Hook, err = ReadSecret("webhook.secret_file", c.Webhook.SecretFile)
@@ -331,9 +332,9 @@ func Listening(setting string, err error) error {
 }
 
 // delivery makes the printer, and, if they are configured, the mailer and the archive. It connects to nothing.
-func delivery(c *Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
+func delivery(c *Config, o InputOptions) (d outbox.Delivery, err error) {
 	var faults []error
-	d.Printer, err = printer(c, catalogue)
+	d.Printer, err = printer(c, o)
 	faults = append(faults, err)
 	if m := c.Mail; m != nil {
 		d.Mail, err = mailer(m, &c.Issuer)
@@ -349,15 +350,14 @@ func delivery(c *Config, catalogue func(catalogue, code string) (string, bool)) 
 	return d, errors.Join(faults...)
 }
 
-func printer(c *Config, catalogue func(catalogue, code string) (string, bool)) (p *pdf.Printer, err error) {
+func printer(c *Config, o InputOptions) (p *pdf.Printer, err error) {
 	style := pdf.Style{Color: c.Issuer.PrimaryColour, Footer: c.Print.Footer}
 	if c.Print.Logo != "" {
 		if style.Logo, err = os.ReadFile(c.Print.Logo); err != nil {
 			return nil, fmt.Errorf("print.logo: %w", err)
 		}
 	}
-	view := func(document string) *bundle.View { return record.TypeOf(document).View }
-	p, err = pdf.New(pdf.Options{Catalogue: catalogue, Type: view, Style: style})
+	p, err = pdf.New(pdf.Options{Catalogue: o.Catalogue, Type: o.View, Style: style})
 	return p, inSettings(err, "pdf: Style.Color", "issuer.color_principal", "pdf: Style.Logo", "print.logo")
 }
 
