@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -36,7 +35,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	digest := hex.EncodeToString(req.Digest[:])
+	digest := fmt.Sprintf("%x", req.Body.Digest())
 	if n := len(h.Corrections); n > 0 && h.Corrections[n-1].Digest == digest {
 		return e.public(entry)
 	}

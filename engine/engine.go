@@ -215,8 +215,8 @@ type Request struct {
 	Origin *Origin
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key gets the first request's document.
 	IdempotencyKey string
-	// Digest is the digest of the body's JSON value (dte.Value.Digest). A known key with another digest is refused.
-	Digest [32]byte
+	// Body is the till's request. A known key with a body of another digest (dte.Value.Digest) is refused.
+	Body   dte.Value
 	Caller record.Caller
 	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
 	Wait time.Duration

@@ -113,9 +113,10 @@ func idempotency(req Request) *storage.Idempotency {
 	if req.IdempotencyKey == "" {
 		return nil
 	}
+	digest := req.Body.Digest()
 	// The same body on another endpoint is another sale.
 	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
-		Digest: sha256.Sum256(append([]byte(req.Document), req.Digest[:]...))}
+		Digest: sha256.Sum256(append([]byte(req.Document), digest[:]...))}
 }
 
 // Repeated returns the document that was issued under a request's key, as it stands now, or nil.

@@ -200,9 +200,9 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	if err != nil {
 		return nil, err
 	}
-	req.Digest = v.Digest()
 	d := f.Fill(v, g.o.PaymentCodes)
-	req.Facts, req.TestContingency, req.Origin, req.Warnings = d.Facts, d.TestContingency, d.Origin, d.Warnings
+	req.Body, req.Facts, req.Origin = v, d.Facts, d.Origin
+	req.TestContingency, req.Warnings = d.TestContingency, d.Warnings
 	return d, nil
 }
 

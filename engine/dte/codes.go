@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -66,7 +67,7 @@ func ControlNumber(tipo, establishment, point string, n uint64) (string, error) 
 	case n == 0 || n > MaxSequence:
 		return "", fmt.Errorf("numeroControl: number %d is not between 1 and %d", n, uint64(MaxSequence))
 	}
-	return fmt.Sprintf("DTE-%s-%s%s-%015d", tipo, establishment, point, n), nil
+	return "DTE-" + tipo + "-" + establishment + point + "-" + strconv.FormatUint(MaxSequence+1+n, 10)[1:], nil
 }
 
 func isPlace(s, letters string) bool {

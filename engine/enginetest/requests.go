@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"testing"
 
@@ -51,7 +50,7 @@ func Request(document, key string, facts ...dte.Member) engine.Request {
 		Document:       document,
 		Facts:          f,
 		IdempotencyKey: key,
-		Digest:         sha256.Sum256(f.Append(nil)),
+		Body:           f,
 		Caller:         c,
 	}
 }

@@ -13,13 +13,11 @@ package enginetest
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -362,5 +360,5 @@ func Sale(key string, cents int) engine.Request {
 		Member("resumen", dte.Obj(Member("condicionOperacion", dte.Int(1)), Member("pagos",
 			dte.Arr(dte.Obj(Member("codigo", dte.Str("01"))))))))
 	return engine.Request{Document: "01", Facts: facts, IdempotencyKey: key,
-		Digest: sha256.Sum256([]byte(strconv.Itoa(cents))), Caller: TestCaller(1)}
+		Body: dte.Int(int64(cents)), Caller: TestCaller(1)}
 }

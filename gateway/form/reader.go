@@ -30,7 +30,7 @@ func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
 		if v.Kind() != dte.KindString {
 			return r.wrong(prefix+f.name, "Debe ser un texto")
 		}
-		return r.text(v, f, prefix+f.name)
+		return r.text(v, f, prefix)
 	case isFlag:
 		if v.Kind() != dte.KindBool {
 			return r.wrong(prefix+f.name, "Debe ser true o false")
@@ -166,7 +166,7 @@ func hint(name string, fields []field) string {
 
 // text checks a text: it must contain a visible character and no unprintable character. If f.blank is set, a text
 // without a visible character counts as absent.
-func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
+func (r *reader) text(v dte.Value, f *field, prefix string) dte.Value {
 	s := v.Text()
 	switch {
 	case strings.ContainsFunc(s, func(c rune) bool { return invisible(c) && !(f.lines && (c == '\n' || c == '\r')) }):
@@ -174,17 +174,17 @@ func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 		if strings.ContainsAny(s, "\r\n\t") {
 			message = "Va en una sola línea y sin tabuladores"
 		}
-		r.fault(path, dte.FaultPattern, message)
+		r.fault(prefix+f.name, dte.FaultPattern, message)
 	case f.equals != "" && s != f.equals:
-		r.fault(path, dte.FaultCondition, "En esta dirección solo puede ser "+f.equals)
+		r.fault(prefix+f.name, dte.FaultCondition, "En esta dirección solo puede ser "+f.equals)
 	case strings.ContainsFunc(s, printed):
 		return v
 	case f.blank:
 		return f.preset
 	case f.required:
-		r.fault(path, dte.FaultRequired, "Es obligatorio y está vacío")
+		r.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio y está vacío")
 	default:
-		r.fault(path, dte.FaultLength, "Está vacío: escríbalo u omítalo")
+		r.fault(prefix+f.name, dte.FaultLength, "Está vacío: escríbalo u omítalo")
 	}
 	return dte.Value{}
 }
