@@ -189,10 +189,8 @@ const (
 )
 
 // endless reports whether the medium shows that the mark is old, but not where the numbers end: after a backup or a
-// status of the box, any series may have gone on.
-func (w *Witness) endless() bool {
-	return inBox(*w) && w.Medium != WitnessCopy && w.Medium != WitnessMark
-}
+// status of the box, or a document that MH or the archive has, any series may have gone on.
+func (w *Witness) endless() bool { return w.Medium != WitnessCopy && w.Medium != WitnessMark }
 
 func (w *Witness) String() string {
 	what := "knows more than the store"

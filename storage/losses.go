@@ -172,7 +172,6 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 	here := storeHead([16]byte{}, r, series)
 	heads := []*Head{here}
 	o := &Owed{}
-	open := make(map[string]bool)
 	changes := make(map[string]bool)
 	if row != nil {
 		o.Since, o.Made, o.MarkLost, here.Slack = row.TakenAt(), row.Made, row.MarkLost, row.Doubt
@@ -209,13 +208,12 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0 || w.Diverged
-			open[a.Series] = open[a.Series] || w.Outside
 		}
 		o.MarkLost = o.MarkLost || w.endless()
 		heads = append(heads, numbersHead([16]byte{}, last, slack))
 	}
 	var begun []string
-	if possible != nil && (row != nil || slices.ContainsFunc(behind,
+	if possible != nil && (row != nil || slices.ContainsFunc(witnesses,
 		func(w Witness) bool { return w.Medium != WitnessCopy })) {
 		begun = possible(o.Since)
 	}
@@ -228,7 +226,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		n := Next{Series: name, Here: series[name].Last, Known: known[name], To: known[name] + slack}
 		_, there := series[name]
-		n.Open = open[name] || (o.MarkLost || row != nil && row.Lacks != "") && (there || n.Known > 0)
+		n.Open = (o.MarkLost || row != nil && row.Lacks != "") && (there || n.Known > 0)
 		for _, s := range lost[name].Numbers {
 			if s.From <= n.Here {
 				n.lost = append(n.lost, s)

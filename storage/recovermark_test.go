@@ -213,6 +213,35 @@ func TestRecover_OldBoxSold(t *testing.T) {
 	}
 }
 
+// TestRecover_OldBoxOutside: MH or the archive has a number that the older box did not give. The dead box may have gone on
+// in any series.
+func TestRecover_OldBoxOutside(t *testing.T) {
+	for _, rots := range []bool{false, true} {
+		disk := soldOn(t, 20)
+		s := openStore(t, disk)
+		must(t, errors.Join(s.Hold([]Witness{{Medium: "MH", Series: []Lead{{Series: "a", Here: 4, There: 5}}}}), s.Close()))
+		if rots {
+			big := largestTable(t, disk)
+			harm(t, disk, big, size(t, disk, big)/3)
+		}
+		made, err := Assemble(ctx, Sources{Copy: card, Possible: begins}, options(disk), nil)
+		if rots {
+			asksAll(t, "assembled", made.Owed)
+		} else if !errors.Is(err, ErrSound) {
+			t.Error(err)
+		}
+		s = openStore(t, disk)
+		o, err := s.Owed(begins)
+		must(t, err)
+		asksAll(t, "stored", o)
+		must(t, settle(s, 30, "named", begins(time.Time{})...))
+		if held, err := s.Held(); err != nil || len(held) > 0 {
+			t.Errorf("after it: %v, %v", held, err)
+		}
+		sound(t, s)
+	}
+}
+
 // TestRecover_OldBoxLittle: an older box was put back. A backup that is later by one number, one series or one change shows
 // that its store and its mark are old: the dead box may have sold more in any series.
 func TestRecover_OldBoxLittle(t *testing.T) {

@@ -545,7 +545,7 @@ func (a *assembly) finish() error {
 	if errors.Is(err, ErrCorrupt) {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
-	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
+	for _, w := range behind {
 		known = a.lacks(known, w.Series, series) // these must be settled, even if no medium has them any more
 		a.row.MarkLost = a.row.MarkLost || w.endless()
 	}
