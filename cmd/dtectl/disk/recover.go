@@ -387,9 +387,13 @@ func (r *recovery) open() (*storage.Store, error) {
 // mark. It returns the act for the audit trail. If the check did not prove enough, the act has no What, and Detail
 // names what is not proven.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
+	second := r.from.Copy
+	if second == r.fetched() { // a sale may be answered before it is shipped
+		second = r.cfg.SecondCopy
+	}
 	bar := term.NewGauge(term.Err)
 	var refused error
-	p, err := storage.NewMark(ctx, storage.MarkAim{From: r.mark, Second: r.from.Copy, Dry: r.DryRun,
+	p, err := storage.NewMark(ctx, storage.MarkAim{From: r.mark, Second: second, Dry: r.DryRun,
 		Possible: r.from.Possible, Accept: func(p *storage.MarkProof) error {
 			bar.Clear()
 			printProof(term.Out, p)

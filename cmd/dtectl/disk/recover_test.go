@@ -461,6 +461,32 @@ func TestRecover_Card(t *testing.T) {
 	says(b, recovered(b, 0), mainSeries+"  32")
 }
 
+// A sale may be answered before it is shipped: a shipped copy that ends where the store ends proves no new mark. The
+// card does.
+func TestRecover_ShippedProvesNoEnd(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 3)
+	b.Must(s.Close(), os.Remove(b.Config.Mark), exec.Command("cp", "-r", b.At("card"), b.Config.Data+".copy").Run(),
+		os.Rename(b.At("card"), b.At("drawer")))
+	proves := func() error {
+		r := &recovery{Recover: &Recover{DryRun: true}, cfg: loaded(b)}
+		r.o = r.cfg.Store(slog.New(slog.DiscardHandler))
+		r.from.Copy = r.fetched()
+		_, err := r.newMark(context.Background())
+		return err
+	}
+	var with exitError
+	if err := proves(); !errors.As(err, &with) || with.status != exitLoss {
+		t.Errorf("without the card: %v", err)
+	}
+	b.Must(os.Rename(b.At("drawer"), b.At("card")))
+	if err := proves(); !errors.As(err, &with) || with.status != exitToDo {
+		t.Errorf("with the card: %v", err)
+	}
+}
+
 // A medium that --from names knows more than the sound store in the box, which may have gone on since: recover takes
 // what continues the store's history, and names what does not before anything is numbered.
 func TestRecover_NamedKnowsMore(t *testing.T) {
