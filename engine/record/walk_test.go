@@ -14,9 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestBetween: whatever the clock did between two sales, a walk over any days reads exactly the documents of those
-// days, each once, by day and then by id.
-func TestBetween(t *testing.T) {
+func openStore(t *testing.T) *storage.Store {
+	t.Helper()
 	dir := t.TempDir()
 	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now}
@@ -27,11 +26,18 @@ func TestBetween(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return store
+}
+
+// TestBetween: whatever the clock did between two sales, a walk over any days reads exactly the documents of those
+// days, each once, by day and then by id.
+func TestBetween(t *testing.T) {
+	store := openStore(t)
 	days := []string{"2026-11-01", "2026-11-02", "2026-11-03", "2026-11-04"}
 	r, n := rand.New(rand.NewPCG(1, 2)), 0
 	byDay := make(map[string][]uint64)
