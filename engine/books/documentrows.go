@@ -281,9 +281,6 @@ func (p *placement) withheld(d *sealed) {
 	var parts []string
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		base, amount := bases[code], amounts[code]
-		if base.IsZero() && amount.IsZero() {
-			continue
-		}
 		switch code {
 		case "22":
 			p.add(annex10, nit, d.day, "07", d.control, d.Seal, d.code, money(base), money(amount), dui, "10")
