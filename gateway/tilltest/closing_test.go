@@ -54,8 +54,11 @@ func TestClosing(t *testing.T) {
 	sale("retorno",
 		// 5.65, VAT 0.65
 		`{"documentoOrigen":"`+cash.Code+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"Cambio"}`)
-	sale("dte14", string(example(t,
-		"dte14"))) // 200 less 20
+	purchase := sale("dte14", example(t, "dte14")) // 200 less 20
+	sale("dte14", example(t, "dte14"))
+	sale("retorno", // of a purchase: neither a return of a sale nor a payment
+		`{"documentoOrigen":"`+purchase.Code+`","items":[{"numItem":1,"cantidadRetorno":1}],"motivo":"No sirve"}`)
+	sale("dte07", example(t, "dte07")) // 5.00 withheld; its layout repeats the supplier's VAT
 	if err := b.Sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,19 +70,20 @@ func TestClosing(t *testing.T) {
 
 	x := closing(t, b.Get("cierre"))
 	want := documents.ClosingNet{Sales: "146.90", Debits: "22.60", Credits: "11.30", Returns: "5.65", Total: "152.55",
-		VAT: "17.55", Purchases: "180.00", Withheld: "0.00"}
+		VAT: "17.55", Purchases: "180.00", Withheld: "5.00"}
 	if x.Kind != "X" || x.Number != 0 || x.Net != want {
 		t.Errorf("%+v\nwant %+v", x, want)
 	}
-	if len(x.Groups) != 7 || x.Groups[0] != (documents.ClosingGroup{Tipo: "FACTURA_CONSUMIDOR_FINAL", Document: "01",
-		Estado: "PROCESSED", Count: 2, Total: "33.90", VAT: "3.90"}) ||
+	if len(x.Groups) != 8 || x.Groups[5].Document != "07" || x.Groups[5].VAT != "0.00" ||
+		x.Groups[0] != (documents.ClosingGroup{Tipo: "FACTURA_CONSUMIDOR_FINAL", Document: "01",
+			Estado: "PROCESSED", Count: 2, Total: "33.90", VAT: "3.90"}) ||
 		x.Groups[1].Estado != "REJECTED" || x.Groups[1].Total != "1.00" {
 		t.Errorf("%+v", x.Groups)
 	}
 	if s := x.Series[0]; s.First != cash.Number || s.Last != refused.Number || s.Count != 3 {
 		t.Errorf("%+v", s)
 	}
-	if p := x.Payments; len(p) != 2 || p[0].Method != "01" || p[0].Received != "23.90" || p[0].Paid != "180.00" ||
+	if p := x.Payments; len(p) != 2 || p[0].Method != "01" || p[0].Received != "23.90" || p[0].Paid != "360.00" ||
 		p[1].Received != "123.00" || p[1].Text == "" {
 		t.Errorf("%+v", p)
 	}

@@ -3,7 +3,9 @@ package health
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +52,22 @@ func TestPulse(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSystemd: three commits fit into the supervisor's timeout, if that timeout is meant for this process.
+func TestSystemd(t *testing.T) {
+	own := strconv.Itoa(os.Getpid())
+	for _, c := range []struct {
+		usec, pid string
+		every     time.Duration
+	}{{"", "", beatEvery}, {"90000000", "", 30 * time.Second}, {"600000", own, 200 * time.Millisecond},
+		{"600000", own + "0", beatEvery}, {"soon", own, beatEvery}} {
+		t.Setenv("WATCHDOG_USEC", c.usec)
+		t.Setenv("WATCHDOG_PID", c.pid)
+		if s := systemd(nil); s.every != c.every {
+			t.Errorf("%+v: a commit every %v", c, s.every)
+		}
+	}
 }
 
 // TestPulse_Ready: READY=1 comes with /readyz, not before, and within a second of it.
