@@ -27,6 +27,7 @@ type erp struct {
 	answers []int // statuses; 0: the post is taken and the answer is lost
 	bodies  []string
 	at      []time.Time
+	stop    func() // not nil: the hook is stopped while it gets the answer
 }
 
 func (e *erp) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -44,6 +45,9 @@ func (e *erp) RoundTrip(r *http.Request) (*http.Response, error) {
 		e.answers = e.answers[1:]
 	}
 	e.bodies, e.at = append(e.bodies, string(body)), append(e.at, time.Now())
+	if e.stop != nil {
+		e.stop()
+	}
 	if status == 0 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -112,6 +116,9 @@ func (w *hookWorld) next(ctx context.Context, after uint64) ([]byte, uint64, err
 // start runs a hook; the returned function ends it.
 func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
+	if e.stop != nil {
+		e.stop = cancel
+	}
 	h = NewHook(HookOptions{URL: "https://erp.example.com/dte", Secret: []byte("a secret"), Store: w.store,
 		Ambiente: "00", Next: w.next,
 		Transport: e, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
@@ -214,13 +221,15 @@ func TestHook(t *testing.T) {
 			}
 		}
 		stop()
-		w.result() // 5, while it is down
-		again := &erp{t: t, answers: []int{200}}
-		_, stop = w.start(again)
-		synctest.Wait()
-		stop()
+		w.result()                                                // 5, while it is down
+		again := &erp{t: t, answers: []int{200}, stop: func() {}} // the program stops while its post is answered
+		for range 2 {
+			_, stop = w.start(again)
+			synctest.Wait()
+			stop()
+		}
 		if !slices.Equal(again.bodies, []string{"5"}) {
-			t.Errorf("after the restart %q", again.bodies)
+			t.Errorf("after two restarts %q", again.bodies)
 		}
 		if r, err := w.store.Fsck(t.Context()); err != nil || len(r.Problems) > 0 {
 			t.Errorf("%v %v", r, err)
