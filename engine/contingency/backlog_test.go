@@ -132,3 +132,22 @@ func TestBacklog_First(t *testing.T) {
 		}
 	}
 }
+
+// TestBacklog_Refused: of several refused documents that can be corrected, the first deadline is shown.
+func TestBacklog_Refused(t *testing.T) {
+	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	w := newContingency(t, &moves{}, sending{}, at)
+	w.branch.Store = newStore(t, at)
+	w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+	for i, hours := range []int{5, 3, 9} {
+		if _, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+			Code: storage.Code{byte(i)}, State: record.Rejected, Head: []byte("{}"),
+			Due: &storage.Due{Queue: record.QueueCorrect, At: at.Add(time.Duration(hours) * time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := w.CountBacklog()
+	if err != nil || o.Waiting[record.QueueCorrect] != 3 || !o.RefusedDeadline.Equal(at.Add(3*time.Hour)) {
+		t.Errorf("%+v: %v", o, err)
+	}
+}

@@ -153,18 +153,18 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 		b.Issue(enginetest.Sale("before", 100))
 		b.Cable.Set(enginetest.Refusing)
 		marked(b, b.Issue(enginetest.Sale("a", 200)), "1", "")
-		if err := b.Engine.Contingency().Declare(context.Background(), 4, "Sin energía"); err != nil {
+		if err := b.Engine.Contingency().Declare(context.Background(), 5, "Sin energía"); err != nil {
 			t.Fatal(err)
 		}
-		marked(b, b.Issue(enginetest.Sale("b", 300)), "4", "")
+		marked(b, b.Issue(enginetest.Sale("b", 300)), "5", "Sin energía")
 		b.Cable.Set(enginetest.Plugged)
 		time.Sleep(time.Hour)
-		marked(b, b.Issue(enginetest.Sale("c", 400)), "4", "")
+		marked(b, b.Issue(enginetest.Sale("c", 400)), "5", "Sin energía")
 		if err := b.Engine.Contingency().Lift(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		b.Drained()
-		reported(b, [2]int{1, 1}, [2]int{4, 2})
+		reported(b, [2]int{1, 1}, [2]int{5, 2})
 		b.Audit()
 	})
 }

@@ -238,6 +238,32 @@ func TestMakeEvents_PutOff(t *testing.T) {
 	}
 }
 
+// TestMakeEvents_Listed: a document that waits is not listed again while its event is to be sent or sealed: MH has it,
+// or will. A refused event's documents are listed again.
+func TestMakeEvents_Listed(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for state, want := range map[storage.State]bool{record.EventSigned: false, record.EventAccepted: false,
+		record.EventRejected: true} {
+		w := newContingency(t, &moves{}, answers("none"), now)
+		w.branch.Store = newStore(t, now)
+		w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+		entry, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+			Code: storage.Code{1}, State: record.Deferred, Head: []byte("{}"),
+			Due: &storage.Due{Queue: record.QueueReport, At: now}})
+		if err == nil {
+			_, err = w.appendRecord(t.Context(), "evento", dte.Code{2}, state, &Event{},
+				storage.Due{Queue: record.QueueEvent, At: now}, codesPart([]document{{entry: entry}}))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.makeEvents(t.Context())
+		if made := err != nil && strings.Contains(err.Error(), "no rule for contingency events"); made != want {
+			t.Errorf("beside an event in state %d another is made: %v, want %v: %v", state, made, want, err)
+		}
+	}
+}
+
 // TestSetAsideUnlistable: exactly the documents that the event's layout refuses are set aside; any other fault is an
 // error.
 func TestSetAsideUnlistable(t *testing.T) {

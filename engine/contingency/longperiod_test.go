@@ -141,9 +141,12 @@ func TestLongPeriod_Noted(t *testing.T) {
 			{"a crash", b.Crash},
 		} {
 			c.do()
-			if r, err := b.Engine.Contingency().TechnicalReport(ctx); err != nil || r.Noted == nil ||
-				r.Noted.Reference != "DGII-1" {
+			r, err := b.Engine.Contingency().TechnicalReport(ctx)
+			if err != nil || r.Noted == nil || r.Noted.Reference != "DGII-1" {
 				b.T.Errorf("after %s: %+v %v", c.when, r, err)
+			}
+			if err == nil && !r.Ended.IsZero() && !r.EventDue.Equal(r.Ended.Add(24*time.Hour)) {
+				b.T.Errorf("after %s the event is due at %v, the contingency ended at %v", c.when, r.EventDue, r.Ended)
 			}
 			if at := reportAt(b); !at.IsZero() {
 				b.T.Errorf("after %s the report is due at %v", c.when, at)
