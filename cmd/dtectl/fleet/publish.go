@@ -48,8 +48,8 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil &&
 			b.Status.Desired.Version > 0 {
 			return fmt.Errorf("%s has version %d of what %s shall run, and the store shows nothing of it that the "+
-				"director signed (%s); if it is lost, publish from the machine that published it, which kept it", b.Name,
-				b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
+				"director signed (%s); if it is lost, publish from the machine that published it, which kept it",
+				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
 		}
 	}
 	if head == nil && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {

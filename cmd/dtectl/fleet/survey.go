@@ -182,8 +182,8 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 				folder, n = at, 0
 			}
 			if n++; n > maxObjects {
-				out.fault("%s has more than %d objects: change the branch's credentials; the store's owner must delete "+
-					"them", folder, maxObjects)
+				out.fault("%s has more than %d objects: change the branch's credentials; the store's owner must "+
+					"delete them", folder, maxObjects)
 				after, filled = folder+"0", true // the next character after a slash
 				break
 			}
