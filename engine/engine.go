@@ -47,7 +47,7 @@ type Options struct {
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options
-	Logger      *slog.Logger     // default slog.Default
+	Logger      *slog.Logger
 	Now         func() time.Time // the clock
 	Rand        io.Reader        // source of generation codes, default crypto/rand
 	// RecoverEvery is how often Run looks for documents that no request settles, default 5 s.
@@ -58,11 +58,11 @@ type Options struct {
 	// nil.
 	Reachable <-chan struct{}
 	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. A correction and
-	// an invalidation pass its errors other than CodeBoxReplaced. Default: open.
+	// an invalidation pass its errors other than CodeBoxReplaced.
 	Gate func(record.Point) error
-	// Open reports whether the branch may issue a document type that has a bundle. Default: every type.
+	// Open reports whether the branch may issue a document type that has a bundle.
 	Open func(document string) bool
-	// Acted is called after an Act is stored. Default: no call.
+	// Acted is called after an Act is stored.
 	Acted func(Act)
 }
 
@@ -98,21 +98,7 @@ type Engine struct {
 
 // New returns an engine. It starts nothing: see Run.
 func New(o Options) (e *Engine, err error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Reader
-	}
-	if o.Gate == nil {
-		o.Gate = func(record.Point) error { return nil }
-	}
-	if o.Open == nil {
-		o.Open = func(string) bool { return true }
-	}
-	if o.Acted == nil {
-		o.Acted = func(Act) {}
-	}
+	o.Rand = cmp.Or(o.Rand, rand.Reader)
 	if o.Issuer.Ambiente != "00" && o.Issuer.Ambiente != "01" {
 		return nil, fmt.Errorf("ambiente is %q, must be 00 or 01", o.Issuer.Ambiente)
 	}

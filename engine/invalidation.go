@@ -580,9 +580,7 @@ func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool
 		}
 	}
 	_, err = e.Invalidate(ctx, req)
-	var refused *refusal.Error
-	if err != nil && !(errors.As(err, &refused) && (refused.Code == refusal.CodeNotInvalidable ||
-		refused.Code == refusal.CodeValidation)) {
+	if code := refusalCode(err); err != nil && code != refusal.CodeNotInvalidable && code != refusal.CodeValidation {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
 	return e.Appraise(ctx, req) // a refusal here means that a note was issued meanwhile

@@ -470,15 +470,13 @@ func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 
 // refuse answers a request with an error. The log gets the details that the till must not see.
 func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
-	var e *refusal.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*refusal.Error](err)
+	if !ok {
 		e = &refusal.Error{Code: refusal.CodeInternal, Message: "Error interno", Err: err}
 	}
-	var busy *fairqueue.Busy
-	switch {
-	case errors.As(e.Err, &busy):
+	if _, busy := errors.AsType[*fairqueue.Busy](e.Err); busy {
 		g.metrics.refused(listenerAPI, "printing")
-	case e.Err != nil:
+	} else if e.Err != nil {
 		g.o.Logger.Error("request failed", "route", route, "type", e.Code, "error", e.Err)
 	}
 	t, known := ctx.UserValue(loggedToken).(*Token)

@@ -79,12 +79,11 @@ func (g *Gateway) list(c *call) error {
 // reads waits for the token's turn: only a few requests may read many documents at once. leave ends the turn.
 func (g *Gateway) reads(c *call) (leave func(), err error) {
 	leave, err = g.readers.Enter(c.deadline, c.token.ID)
-	var busy *fairqueue.Busy
-	switch {
-	case errors.As(err, &busy):
+	if busy, ok := errors.AsType[*fairqueue.Busy](err); ok {
 		g.metrics.refused(listenerAPI, "readers")
 		return nil, problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
-	case err != nil:
+	}
+	if err != nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: time.Second,
 			Message: "Hay demasiadas listas a la vez"}
 	}

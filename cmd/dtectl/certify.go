@@ -40,9 +40,8 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 		return certify.ErrProduction
 	}
 	o := certify.Options{Seed: c.Seed, Kinds: c.Types, Pace: c.Every, Patience: c.Patience, Now: cfg.Now,
-		Responsible: certify.Person{Name: cfg.Contingency.Responsible.Name,
-			DocumentType: cfg.Contingency.Responsible.DocumentType, Document: cfg.Contingency.Responsible.Document},
-		Status: func(ctx context.Context) (*adminclient.Status, error) { return adminclient.AskStatus(ctx, cfg) }}
+		Responsible: certify.Person(cfg.Contingency.Responsible),
+		Status:      func(ctx context.Context) (*adminclient.Status, error) { return adminclient.AskStatus(ctx, cfg) }}
 	for _, k := range c.Types {
 		if !slices.Contains(certify.Kinds, k) {
 			return fmt.Errorf("--types: %s is not one of %s", k, strings.Join(certify.Kinds, ", "))

@@ -100,12 +100,11 @@ func (e shownError) Unwrap() error { return e.error }
 
 // ExitCode returns the verb's own exit status, else 6 if there was no connection, else 1.
 func (e shownError) ExitCode() int {
-	var own kong.ExitCoder
-	var dial *net.OpError
-	switch {
-	case errors.As(e.error, &own):
+	var own kong.ExitCoder // is no error type, as errors.AsType requires
+	if errors.As(e.error, &own) {
 		return own.ExitCode()
-	case errors.As(e.error, &dial):
+	}
+	if _, dial := errors.AsType[*net.OpError](e.error); dial {
 		return 6
 	}
 	return 1

@@ -338,14 +338,11 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 // information returns the issuer's data in the form that the API shows (SPEC 2.8).
 func information(c *config.Config) reply.Information {
 	i := c.Issuer
-	ambiente := "TEST"
-	if c.Ambiente == "01" {
-		ambiente = "PROD"
-	}
 	return reply.Information{"id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Name, "nombreComercial", i.TradeName,
 		"codigoActividad", i.Activity, "actividadEconomica", i.ActivityDescription, "direccion",
 		i.Address.Complemento, "tipoEstablecimiento", i.EstablishmentType, "departamento", i.Address.Departamento,
 		"municipio", i.Address.Municipio, "distrito", i.Address.Distrito, "telefono", i.Phone, "correo", i.Mail,
 		"logoUrl", i.LogoURL, "colorPrincipal", i.PrimaryColour, "colorSecundario", i.SecondaryColour, "colorFondo",
-		i.BackgroundColour, "ambiente", ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt}
+		i.BackgroundColour, "ambiente", records.AmbienteName(c.Ambiente), "clientId", i.ClientID, "createdAt",
+		i.CreatedAt}
 }

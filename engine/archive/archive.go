@@ -308,8 +308,8 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) {
+	if _, certificate := errors.AsType[*tls.CertificateVerificationError](err); certificate ||
+		errors.Is(err, http.ErrSchemeMismatch) {
 		return fmt.Errorf("%w: %w", ErrSetup, err)
 	}
 	r := minio.ToErrorResponse(err)

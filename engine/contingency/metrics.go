@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,15 +37,12 @@ func (c *Contingency) Counters() []prometheus.Collector {
 }
 
 func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
-	var began time.Time
-	if o.Contingency != nil {
-		began = o.Contingency.Began
-	}
 	record.SendGauge(ch, "dte_contingency_active", "1 while the branch is in contingency.", o.Contingency != nil)
 	deadline := func(name, help string, at time.Time) {
 		record.SendGauge(ch, name, help+" As Unix time; 0 when there is none.", at)
 	}
-	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", began)
+	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.",
+		cmp.Or(o.Contingency, new(Period)).Began)
 	deadline("dte_contingency_event_deadline_timestamp_seconds",
 		"When the first contingency event is due at MH: 24 h from the end of its cause.", o.EventDeadline)
 	deadline("dte_contingency_documents_deadline_timestamp_seconds",

@@ -1,6 +1,7 @@
 package dte
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/big"
@@ -137,21 +138,13 @@ func (a Amount) Append(dst []byte) []byte {
 		u = -u
 	}
 	dst = strconv.AppendUint(dst, u/Scale, 10)
-	fraction := u % Scale
-	if fraction == 0 {
+	if u%Scale == 0 {
 		return dst
 	}
-	var f [9]byte
-	f[0] = '.'
-	for i := 8; i > 0; i-- {
-		f[i] = byte('0' + fraction%10)
-		fraction /= 10
-	}
-	n := len(f)
-	for f[n-1] == '0' {
-		n--
-	}
-	return append(dst, f[:n]...)
+	point := len(dst)
+	dst = strconv.AppendUint(dst, Scale+u%Scale, 10) // a 1, which the point replaces, and eight digits
+	dst[point] = '.'
+	return bytes.TrimRight(dst, "0")
 }
 
 // String returns the text that Append writes.

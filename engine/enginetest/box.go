@@ -252,7 +252,8 @@ func (b *Box) TryStart() (err error) {
 		Shelf:  Ruled(b.T, b.Store, cmp.Or(b.Book, Common(b.T).Book), ambiente, b.Now),
 		Issuer: issuer, Logger: b.Log, Now: b.Now, Reachable: b.link.Ready(),
 		DoubtFor: b.DoubtFor, Patience: b.Patience, Contingency: b.Policy, RecoverEvery: cmp.Or(b.Every,
-			time.Minute), Delivery: b.Delivery})
+			time.Minute), Delivery: b.Delivery, Gate: func(record.Point) error { return nil },
+		Open: func(string) bool { return true }, Acted: func(engine.Act) {}})
 	if err != nil {
 		b.link.Close()
 		return errors.Join(err, b.Store.Close())

@@ -298,6 +298,9 @@ func (w *World) options(shelf *rulestore.Store) engine.Options {
 		Issuer:    TestIssuer(),
 		Logger:    Quiet,
 		Now:       func() time.Time { return w.Now() },
+		Gate:      func(record.Point) error { return nil },
+		Open:      func(string) bool { return true },
+		Acted:     func(engine.Act) {},
 	}
 	o.Issuer.Ambiente = w.ambiente
 	if shelf == nil {

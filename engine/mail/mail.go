@@ -189,8 +189,8 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 // failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set if
 // setup is not 0 and the reply code is setup or higher. The server's reply becomes one line of limited length.
 func failed(doing string, setup int, err error) Outcome {
-	var certificate *tls.CertificateVerificationError
-	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	o := Outcome{Setup: certificate || errors.Is(err, errSetup)}
 	if reply, ok := errors.AsType[*textproto.Error](err); ok {
 		if reply.Code >= 400 && reply.Code <= 599 {
 			o.Code = reply.Code

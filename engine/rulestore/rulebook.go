@@ -85,9 +85,7 @@ func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dt
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{rules: slices.Clone(live), catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
 		events: make(map[*rules.Rule]*Event), paths: make(map[string]string), previous: make(map[string]*Rule)}
-	if old == nil {
-		old = &Book{}
-	}
+	old = cmp.Or(old, new(Book))
 	slices.SortStableFunc(b.rules, func(x, y *rules.Rule) int {
 		return bundle.Compare(x.Bundle.Manifest.Version, y.Bundle.Manifest.Version)
 	})

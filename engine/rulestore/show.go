@@ -245,10 +245,6 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		record.SendGauge(ch, "dte_rules_refused", "Stored rules that may not compute: damaged, or unvouched: signed "+
 			"by no pinned key and not marked by this box.", n, "reason", why)
 	}
-	var returned time.Time
-	if list.Return != nil {
-		returned = list.Return.At
-	}
 	record.SendGauge(ch, "dte_rule_return_timestamp_seconds",
-		"When the branch last returned to an earlier rule by itself; 0: never.", returned)
+		"When the branch last returned to an earlier rule by itself; 0: never.", cmp.Or(list.Return, new(StepBack)).At)
 }

@@ -54,8 +54,8 @@ type Options struct {
 	Returned func(StepBack)
 	// Accept may refuse the book of a pushed bundle; nil accepts every book.
 	Accept func(*Book) error
-	Book   *Book        // in force until Load; nil: none
-	Logger *slog.Logger // default slog.Default
+	Book   *Book // in force until Load; nil: none
+	Logger *slog.Logger
 	Now    func() time.Time
 }
 
@@ -141,9 +141,6 @@ func (i *shelved) sameGeneration(o *shelved) bool { return i.sameDocument(o) && 
 
 // New returns an empty store.
 func New(o Options) *Store {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	s := &Store{
 		o:          o,
 		metrics:    newMetrics(),

@@ -232,8 +232,8 @@ func (e *encrypted) Handshake() error {
 		return nil
 	}
 	e.visitor.door.refused("handshake")
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) && record.Conn != nil && isHTTP(record.RecordHeader[:]) {
+	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.Conn != nil &&
+		isHTTP(record.RecordHeader[:]) {
 		_ = record.Conn.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = record.Conn.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: " +
 			"close\r\n\r\n" +

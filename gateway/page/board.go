@@ -395,11 +395,11 @@ func passwordReason(err error) string {
 
 // stopped returns why nothing is issued, without the underlying cause: the log has the cause.
 func stopped(lang string, err error) string {
-	var e *refusal.Error
+	e, refused := errors.AsType[*refusal.Error](err)
 	switch {
-	case errors.As(err, &e) && lang == "es" && !e.Operator:
+	case refused && lang == "es" && !e.Operator:
 		return e.Message
-	case errors.As(err, &e):
+	case refused:
 		return problem.InEnglish(e).Message
 	case errors.Is(err, ErrNoRules):
 		return say(lang, "stopped.rules")

@@ -42,8 +42,8 @@ func WrongQuery(name, want string) error {
 
 // Renamed returns a *refusal.Error with its faults changed by rename; other errors are unchanged.
 func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
-	var refused *refusal.Error
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*refusal.Error](err)
+	if !ok {
 		return err
 	}
 	c := *refused
@@ -87,8 +87,8 @@ func translated(e *refusal.Error, in func(Text) string, otherwise func(string) s
 
 // OperatorText returns the text of an error for operators: the code, the English message and the cause.
 func OperatorText(err error) string {
-	var e *refusal.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*refusal.Error](err)
+	if !ok {
 		return err.Error()
 	}
 	text := e.Code + ": " + InEnglish(e).Message

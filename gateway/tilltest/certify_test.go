@@ -58,7 +58,7 @@ func (b *branch) options() certify.Options {
 	return certify.Options{URL: b.URL, Token: tilltest.Token, Client: &http.Client{Transport: &http.Transport{}},
 		Status: b.status, Seed: 7,
 		Responsible: certify.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
-		Patience:    time.Minute, Now: b.Now}
+		Patience:    time.Minute, Now: b.Now, Show: func(int, int, string) {}}
 }
 
 func (b *branch) chaos(c simulator.Chaos) {

@@ -61,11 +61,10 @@ func (f Form) positions(b []byte, t reflect.Type) (Places, error) {
 			err = w.fault(end, "something follows")
 		}
 	}
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return nil, w.fault(int(syntax.Offset)-1, syntax.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, w.fault(len(b), "it ends too early")
 	}
 	return w.at, err

@@ -257,11 +257,7 @@ func OwnListener(cfg *config.Config, section string) (address string, client *ht
 		}
 		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
 	}
-	file := l.Certificate
-	if file == "" {
-		file = cfg.BoxAuthority().ServerFile()
-	}
-	leaf, err := certificate.Read(file)
+	leaf, err := certificate.Read(cmp.Or(l.Certificate, cfg.BoxAuthority().ServerFile()))
 	if err != nil {
 		return "", nil, err
 	}

@@ -144,9 +144,6 @@ func New(o Options) *Runner {
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds
 	}
-	if o.Show == nil {
-		o.Show = func(int, int, string) {}
-	}
 	r := &Runner{o: o, pools: make(map[string][]string), filled: make(map[string]int), used: make(map[string]bool),
 		ordinals: make(map[string]int), inARow: make(map[string]int),
 		invalid: make(map[string]int), stopped: make(map[string]Stopped), round: -1}

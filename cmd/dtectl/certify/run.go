@@ -292,12 +292,11 @@ func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	}
 	var got record
 	err = r.till.insist(ctx, http.MethodPost, "/dte/invalidacion/"+pool[at], "", text, &got)
-	var no *adminclient.Refusal
-	switch {
-	case errors.As(err, &no):
+	if no, ok := errors.AsType[*adminclient.Refusal](err); ok {
 		r.unissued(invalidation, pool[at], no)
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
 	r.invalid[invalidation] = 0

@@ -92,11 +92,10 @@ func (o *Options) AwaitToken(ctx context.Context, most int) error {
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)
-		var no *adminclient.Refusal
-		switch {
-		case err == nil || errors.As(err, &no):
+		if _, refused := errors.AsType[*adminclient.Refusal](err); err == nil || refused {
 			return err
-		case ctx.Err() != nil:
+		}
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if t.o.Now().Sub(begun) > t.o.Patience {

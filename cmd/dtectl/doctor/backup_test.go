@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/cmd/dted/config"
 )
 
 // Doctor's lines on backup and mark begin at the limits of monitoring's alerts.
@@ -22,7 +24,7 @@ func TestDoctor_BackupAndMark(t *testing.T) {
 		{func(d *doctor) { d.markOf(now.Add(-proofLate - time.Second)) }, statusFail,
 			"the next start will refuse"},
 	} {
-		d := &doctor{now: func() time.Time { return now }}
+		d := &doctor{cfg: new(config.Config), now: func() time.Time { return now }}
 		c.look(d)
 		if c.status == "" && d.findings != nil || c.status != "" && (len(d.findings) != 1 ||
 			d.findings[0].Status != c.status || !strings.Contains(d.findings[0].What, c.says)) {

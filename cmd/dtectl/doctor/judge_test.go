@@ -139,12 +139,12 @@ func TestDoctor_Judges(t *testing.T) {
 			[]string{"warn second copy: last read | run"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &doctor{now: func() time.Time { return now }}
+			d := &doctor{cfg: new(config.Config), now: func() time.Time { return now }}
 			c.look(d)
 			d.meets(t, c.want)
 		})
 	}
-	d := &doctor{now: func() time.Time { return now }}
+	d := &doctor{cfg: new(config.Config), now: func() time.Time { return now }}
 	for state, want := range map[string]string{rulestore.Live: "it computes today: harm",
 		rulestore.Spare: "another rule has taken over since then: harm"} {
 		if returned(state, nil)(d); !d.says(statusWarn, "rules", want) {
@@ -152,7 +152,7 @@ func TestDoctor_Judges(t *testing.T) {
 		}
 	}
 	// Without a connection to MH, that finding says all about its clock.
-	d = &doctor{now: func() time.Time { return now }}
+	d = &doctor{cfg: new(config.Config), now: func() time.Time { return now }}
 	d.fail("authority", "do", "no")
 	d.clock(now, time.Time{})
 	d.meets(t, []string{"fail authority: no | do", "ok clock: |"})

@@ -147,14 +147,13 @@ func (r *Reach) Show() page.Reach {
 
 // reason returns the part of a network error that is useful to people.
 func reason(err error) string {
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"
-	case errors.As(err, &dns):
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "DNS: " + dns.Err
-	case errors.As(err, &op):
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op + ": " + op.Err.Error()
 	}
 	return err.Error()

@@ -105,10 +105,7 @@ func New(o Options) *Link {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		l.names.addresses, l.names.fixed = []netip.Addr{ip}, true
 	}
-	config := o.TLS.Clone()
-	if config == nil {
-		config = new(tls.Config)
-	}
+	config := cmp.Or(o.TLS.Clone(), new(tls.Config))
 	if config.ClientSessionCache == nil {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // saves a round trip in later handshakes
 	}
