@@ -318,7 +318,7 @@ func TestCertify_Away(t *testing.T) {
 
 	b.wanted["01"] = 8
 	b.chaos(simulator.Chaos{Outage: true})
-	o.Patience, o.Show = 300*time.Millisecond, nil
+	o.Patience, o.Show = 300*time.Millisecond, b.options().Show
 	report, err = certify.New(o).Run(t.Context())
 	if !errors.Is(err, certify.ErrAway) || !strings.Contains(err.Error(), "run it again") ||
 		report.Kinds[0].Waiting != 1 {
