@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -346,15 +347,15 @@ var (
 func (m *chainBox) issue(req engine.Request) (*record.View, error) {
 	m.clock.AwaitFirst()
 	m.agent.Fence().Await(m.Now())
-	behind := m.Store.Behind() != nil
-	if s := m.agent.Fence().Standing(); !s.Numbers(m.numbered()) && !(behind && s.Cloned) {
+	ill := m.Store.Health()
+	if m.Store.Behind() != nil {
+		ill = cmp.Or(ill, errUnfit)
+	}
+	if s := m.agent.Fence().Standing(); !s.Numbers(m.numbered()) && !(ill != nil && s.Cloned) {
 		return nil, errReplaced
 	}
-	if behind {
-		return nil, errUnfit
-	}
-	if err := m.Store.Health(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnfit, err)
+	if ill != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, ill)
 	}
 	if err := m.clock.Check(); err != nil && !m.anyClock {
 		return nil, err

@@ -282,9 +282,9 @@ func (s *site) cure() {
 }
 
 func (m *chainBox) isCloned() bool {
-	// The agent knows it by the box's own last status. A store that lost rows lacks those numbers too, until it is
-	// recovered.
-	if m.agent.Fence().Standing().Cloned && m.Store.Behind() == nil {
+	// The agent knows it by the box's own last status. A store that lost rows, or the settling after a recovery, lacks
+	// those numbers too, until it is recovered.
+	if m.agent.Fence().Standing().Cloned && m.Store.Behind() == nil && m.Store.Health() == nil {
 		m.taken()
 	}
 	m.mu.Lock()

@@ -55,17 +55,25 @@ func TestCheckEnrolled(t *testing.T) {
 	}
 }
 
-// TestGate_BehindImage: a store that is behind its media also lacks numbers of the box's last status. It is to be
-// recovered; the box needs no other key.
+// TestGate_BehindImage: a store that is behind its media, or lost its last rows, also lacks numbers of the box's last
+// status. It is to be recovered; the box needs no other key.
 func TestGate_BehindImage(t *testing.T) {
 	fence := new(fleet.Fence)
 	fence.Close()
-	for code, behind := range map[string][]storage.Witness{refusal.CodeBoxReplaced: nil,
-		refusal.CodeStoreBehind: {{Medium: storage.WitnessMark}}} {
-		g := &Gate{behind: func() []storage.Witness { return behind }, Fence: fence}
+	for _, c := range []struct {
+		code   string
+		behind []storage.Witness
+		health error
+	}{
+		{refusal.CodeBoxReplaced, nil, nil},
+		{refusal.CodeStoreBehind, []storage.Witness{{Medium: storage.WitnessMark}}, nil},
+		{refusal.CodeUnavailable, nil, errors.New("the numbers are not settled")},
+	} {
+		g := &Gate{behind: func() []storage.Witness { return c.behind }, health: func() error { return c.health },
+			Fence: fence}
 		var refused *refusal.Error
-		if err := g.Check(); !errors.As(err, &refused) || refused.Code != code {
-			t.Errorf("%v, behind %v", err, behind)
+		if err := g.Check(); !errors.As(err, &refused) || refused.Code != c.code {
+			t.Errorf("%v, %+v", err, c)
 		}
 	}
 }

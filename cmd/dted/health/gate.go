@@ -92,18 +92,18 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Check returns nil if a new document may be issued.
 func (g *Gate) Check() error {
-	behind := checkBehind(g.behind())
+	ill := checkBehind(g.behind())
+	if err := g.health(); ill == nil && err != nil {
+		ill = unfit(err)
+	}
 	if g.Fence != nil {
 		s := g.Fence.Standing()
-		if err := CheckEnrolled(s); err != nil && (behind == nil || !s.Cloned) {
+		if err := CheckEnrolled(s); err != nil && (ill == nil || !s.Cloned) {
 			return err // a store that lost documents also looks like an old image, until it is recovered
 		}
 	}
-	if behind != nil {
-		return behind
-	}
-	if err := g.health(); err != nil {
-		return unfit(err)
+	if ill != nil {
+		return ill
 	}
 	if err := g.disk.check(); err != nil {
 		return err
