@@ -57,8 +57,8 @@ type Options struct {
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
 	// nil.
 	Reachable <-chan struct{}
-	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. A correction and
-	// an invalidation pass its errors other than CodeBoxReplaced.
+	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. For a
+	// correction or an invalidation, only the error CodeBoxReplaced counts.
 	Gate func(record.Point) error
 	// Open reports whether the branch may issue a document type that has a bundle.
 	Open func(document string) bool
