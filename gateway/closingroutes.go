@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -14,6 +15,7 @@ import (
 	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
 // closing answers GET /dte/cierre with the Z of a closed day, or the current X, as JSON or as a ticket.
@@ -52,6 +54,7 @@ func (g *Gateway) closing(c *call) error {
 }
 
 // closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns its Z (200).
+// Only a token that issues documents may close: a Z takes a number and is final.
 func (g *Gateway) closeDay(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)
@@ -60,6 +63,11 @@ func (g *Gateway) closeDay(c *call) error {
 	}
 	if err := q.err(); err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(c.token.Permissions, func(p string) bool {
+		return !slices.Contains(bundle.OwnPermissions, p)
+	}) {
+		return problem.ForTill(refusal.CodePermission, "El token no emite documentos: no puede cerrar un día")
 	}
 	leave, err := g.closes(c)
 	if err != nil {
