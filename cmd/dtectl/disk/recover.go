@@ -519,7 +519,7 @@ series' last number, and type it for N:
 `
 	numberAdvice = `N is the last number of the series: see the tills' last receipts, the sent mails, or MH's portal.
 If the store has that number, nothing is lost: type none instead of numbers. A number that is left out does no harm; MH
-refuses a number that is used twice.
+refuses a number that is used twice. The others are series that the store does not know, such as a series of a new year.
 `
 )
 
@@ -531,8 +531,8 @@ func ownRecords(series string) bool {
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
 
-// brief returns a series as a person types it: point of sale and type, or the whole name if two series with losses have
-// the same short name.
+// brief returns a series as a person types it: point of sale and type, or the whole name if another year's series has
+// the same short name: the last receipts may be of that year.
 func brief(series string, owed *storage.Owed) string {
 	word := func(name string) string {
 		if m := briefSeries.FindStringSubmatch(name); m != nil {
@@ -541,7 +541,7 @@ func brief(series string, owed *storage.Owed) string {
 		return name
 	}
 	for _, n := range owed.Series {
-		if n.Series != series && word(n.Series) == word(series) && n.Lost() != "" {
+		if n.Series != series && word(n.Series) == word(series) {
 			return series
 		}
 	}

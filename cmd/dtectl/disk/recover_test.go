@@ -441,8 +441,26 @@ func TestRecover_ClockBehind(t *testing.T) {
 	output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(context.Background(), b.Options) })
 	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
 	says(b, recovered(b, exitLoss, "--from", b.At("backup")), `--accept-loss "others: 1-N"`)
-	says(b, recovered(b, 0, "M001P001 01: 4-9", "others: 1-5"), fmt.Sprintf("00/03/M001/P002/%d  6", year),
+	says(b, recovered(b, 0, fmt.Sprintf("00/01/M001/P001/%d: 4-9", year), "others: 1-5"),
+		fmt.Sprintf("00/03/M001/P002/%d  6", year),
 		fmt.Sprintf("00/01/M001/P001/%d  6", year+1))
+}
+
+// The backup is of the old year, and the branch has sold in the new year: a series is asked for by its whole name. The
+// last receipts are of the new year; their low numbers do not show that the old series lost nothing.
+func TestRecover_NewYear(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	year := time.Now().Year() - 1
+	s := b.Store()
+	b.Fill(s, fmt.Sprint(year, "-12-30"), 3)
+	b.Must(s.Close())
+	output(b, func() error { return (&Backup{Dir: b.At("backup")}).Run(context.Background(), b.Options) })
+	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	old := fmt.Sprint("00/01/M001/P001/", year)
+	says(b, recovered(b, exitLoss, "--from", b.At("backup")), `--accept-loss "`+old+`: 4-N"`,
+		`--accept-loss "others: 1-N"`, "series of a new year")
+	recovered(b, 1, "M001P001 01: none", "others: none")
+	says(b, recovered(b, 0, old+": 4-9", "others: 1-2"), old+"  10", fmt.Sprint("00/01/M001/P001/", year+1, "  3"))
 }
 
 // The box burns, the card does not.
