@@ -214,8 +214,8 @@ type side struct {
 	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
 }
 
-// server sets the timeouts of fasthttp, which by default has none, and its limits of size. Concurrency is above package
-// door's limit, because a worker may outlive its connection. received reads only known senders' bodies.
+// server sets fasthttp's timeouts, because by default there are no timeouts, and its size limits. Concurrency is above
+// package door's limit, because a worker may outlive its connection. received reads only known senders' bodies.
 func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(l.name, g.received(l, h)),

@@ -15,8 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// This file settles a store that was rebuilt from other media, or that knows less than a medium or a witness. Before
-// that, the store gives no numbers.
+// This file settles a store that was rebuilt from other media, or that knows less than a Witness. Until then, the store
+// gives no numbers, unless only a Witness outside of the box knows more.
 
 // Restoration is a row of a store that was rebuilt from other media. While the row exists, the store gives no numbers;
 // Settle deletes the row. It is JSON.
@@ -345,7 +345,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	row, err := readJSON[*Restoration](s.db, keyRestored)
 	if err != nil || row == nil && s.Behind() == nil {
-		return err // nil: only witnesses outside of the box, which have no history
+		return err // if err is nil, only witnesses outside of the box know more: they have no history to settle
 	}
 	id, err := identity(s.db)
 	series, bad := readAllSeries(s.db)

@@ -100,7 +100,7 @@ func (e shownError) Unwrap() error { return e.error }
 
 // ExitCode returns the verb's own exit status, else 6 if there was no connection, else 1.
 func (e shownError) ExitCode() int {
-	var own kong.ExitCoder // is no error type, as errors.AsType requires
+	var own kong.ExitCoder // errors.AsType requires an error type, and kong.ExitCoder is not one
 	if errors.As(e.error, &own) {
 		return own.ExitCode()
 	}

@@ -63,7 +63,7 @@ var hostilities = map[string]*smtp.SMTPError{
 }
 
 // serveWithInbox runs the authority and the inbox until ctx ends. The inbox listens on DTESIM_SMTP_ADDR. The management
-// address shows its messages and its hostility; management gets all other requests.
+// address shows the inbox's messages and hostility; the handler management gets all other requests.
 func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener,
 	log *slog.Logger) error {
 	l, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"))

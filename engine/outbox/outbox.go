@@ -237,7 +237,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 				return err
 			}
 			if b.retryAt().IsZero() {
-				b.resume() // look again for records beyond deliverMany or delayed meanwhile
+				b.resume() // search again: the queue may have more than deliverMany records, or new records
 			}
 		}
 	}

@@ -379,7 +379,7 @@ const (
 
 // Document is a document to print, with its seal and its state.
 type Document struct {
-	JSON     []byte // the sealed bytes: the document as it was signed
+	JSON     []byte // the document as it was signed; Seal, if any, is MH's seal for these bytes
 	Seal     string // selloRecibido; "" in the state Contingency, and only then
 	Received string // fhProcesamiento of MH's answer, "01/12/2026 10:15:30"; may be ""
 	State    State

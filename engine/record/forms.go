@@ -75,7 +75,7 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is FormSealed's doubt after a query that found the document: most likely MH has the last form, and its
+// QueryDoubt is FormSealed's doubt after a query that found the document: most likely MH has the last form, and MH's
 // answer was lost. If MH refused the last form as already registered, doubt is 0: most likely MH has an earlier form.
 const QueryDoubt = 2 * time.Second
 

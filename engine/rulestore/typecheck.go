@@ -69,7 +69,8 @@ func (r *Rule) checkCreditable() (f []error) {
 	return f
 }
 
-// checkView refuses a view that prints an unknown field, or changes the label or block of a field of all types.
+// checkView returns an error for each fault of a view: a field or catalogue that the layout lacks, a wrong party or
+// total, a new label for a field that has MH's label, or a field in the wrong block.
 func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	wrong := func(path, format string, args ...any) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))

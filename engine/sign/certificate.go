@@ -196,7 +196,7 @@ func instant(text string) time.Time {
 // ErrNotDemo means that Generate did not make the key in this process. Only a key of Generate is written to a file.
 var ErrNotDemo = errors.New("only a key made for a demonstration can be written out")
 
-// DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made. With it, a
+// DemoCertificate returns a certificate file in MH's layout, for a key that Generate made. With this file, a
 // demonstration starts like a real installation, from a .crt and a password. As in MH's files, the private key is in
 // the clear. Errors: ErrNotDemo.
 func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time) ([]byte, error) {

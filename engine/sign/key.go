@@ -238,7 +238,7 @@ func sealDER(der, passphrase []byte, iterations int, options *jose.EncrypterOpti
 	return append([]byte(compact), '\n'), nil
 }
 
-// Open decrypts a key that Seal encrypted. Errors: ErrSealed; ErrPassword, even if the file was altered; ErrKey.
+// Open decrypts a key that Seal encrypted. Errors: ErrSealed; ErrPassword, also for altered contents; ErrKey.
 func Open(sealed, passphrase []byte) (*Key, error) {
 	jwe, der, err := openDER(sealed, passphrase)
 	if err != nil {

@@ -129,8 +129,8 @@ type listCommand struct {
 	adminclient.ShowFlags
 }
 
-// Run prints one line for each bundle, and the last automatic return. It fails if a rule has ended without a successor,
-// or may not be used.
+// Run prints one line for each bundle that is live, coming or not usable (with --all, for every bundle), and the last
+// automatic return. It fails if a rule has ended without a successor, or may not be used.
 func (c *listCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	return adminclient.Show(ctx, b, c.JSON, http.MethodGet, "/admin/rules", c.print)
 }

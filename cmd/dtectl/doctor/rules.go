@@ -103,7 +103,7 @@ func (d *doctor) listed(list *rulestore.Listing) {
 	}
 }
 
-// rejected reports how many documents and events of a rule in force MH has refused.
+// rejected reports MH's refusals among the latest documents and events of a rule in force.
 func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {

@@ -28,8 +28,9 @@ type Version struct {
 	Hole int64
 }
 
-// maxMends is how many lost versions a version names, the latest ones. A lost version that only a box reports is
-// ignored once maxForeignVersions lost versions are known: each report could invent another version.
+// maxMends is the largest length of Desired.Mends in a new version; the latest entries are kept. A lost version that
+// only a box reports is ignored once maxForeignVersions lost versions are known: each report could invent another
+// version.
 const maxMends = 500
 
 // maxForeignVersions is how many objects of other authors are skipped among a group's versions.

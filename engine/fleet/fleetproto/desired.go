@@ -186,8 +186,8 @@ func (c Chain) OpenDesired(data []byte, director []Key, group string, version in
 	return d, nil
 }
 
-// ReadDesired reads a version without verifying its signature. A later version's digest may prove that it is authentic.
-// Errors: ErrFormat, ErrOther.
+// ReadDesired reads a version without verifying its signature. The signature of a later version may prove that this
+// version is authentic, because the later version contains this version's digest. Errors: ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	if err := c.unproven(data, address{kind: "desired", owner: group, number: version}, d); err != nil {

@@ -65,8 +65,8 @@ func remitted(d *Document) *Refusal {
 // preceded checks the remission notes or liquidations that gave rise to a sale.
 func preceded(d *Document) *Refusal { return d.under("04", "08", "09") }
 
-// under checks what gave rise to a 01, 03, 04 or 11: documents of one of some types, one of them on each item (NV2
-// Anexo IV nos. 14-17; MF2 pp.37-38).
+// under checks the documents that gave rise to a 01, 03, 04 or 11: all of them have the same type, which is in types,
+// and each item names one of these documents (NV2 Anexo IV nos. 14-17; MF2 pp.37-38).
 func (d *Document) under(types ...string) *Refusal {
 	if d.Previous { // fe-fc-v1, fe-ccf-v3 and fe-nr-v3 list their types
 		return nil

@@ -49,7 +49,7 @@ type Chaos struct {
 	// StuckLots: the next n lots are answered, but never processed; a query finds them in process for ever.
 	StuckLots int `json:"stuck_lots"`
 	// Poison: a document whose codigoGeneracion begins with this text, and every lot with such a document, is answered
-	// 500 without processing. "" is no document, a whole code one document, one hexadecimal digit every sixteenth.
+	// 500 without processing. "" selects no document, a whole code selects one, and a hexadecimal digit one in sixteen.
 	Poison string `json:"poison"`
 
 	// DelayMS delays every answer, in milliseconds of the process's clock. The request is processed at once.
