@@ -30,6 +30,7 @@ type Order struct {
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
+	stepLines  = "lines"  // the module has fuel for the golden cases with the largest number of lines: see PeakFuel
 	stepCases  = "cases"  // at least as many golden cases as the replaced bundle; for catalogues: see stillMade
 	stepDates  = "dates"  // the bundle would be in force on some day
 	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
@@ -165,7 +166,11 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	a.Rule, a.From = i.RuleRef, i.From
 	on := append(s.computable(), i)
 	var book *Book
-	ok := a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
+	ok := (r.Module == nil || a.step(stepLines, func() (string, error) {
+		peak, err := PeakFuel(ctx, r)
+		return fmt.Sprintf("at most %d units", peak), err
+	})) &&
+		a.step(stepDates, func() (string, error) { return s.dates(r, i, on) }) &&
 		(o.FewerCases || a.step(stepCases, func() (string, error) { return s.coveredBy(ctx, r, i, on) })) &&
 		a.step(stepLayout, func() (detail string, err error) {
 			book, detail, err = s.layout(ctx, r, i, on)

@@ -42,6 +42,10 @@ func TestShelf_Activate(t *testing.T) {
 		{"wrong cents", "interpreter", "is 1.", enginetest.Edition(t, "2.1.6", bundletest.Param("ivaRate", "0.14"))},
 		{"no case", "compiler", "has no golden cases", enginetest.Edition(t, "2.1.6", bundletest.Small(t, "dte01/v2",
 			bundletest.Loop), bundletest.Caseless)},
+		{"not for 2,000 lines", "lines", "with 2000 lines", enginetest.Edition(t, "2.1.6", func(_ map[string][]byte,
+			m *bundle.Manifest) {
+			m.Fuel = 200_000
+		})},
 		{"never in force", "dates", "would never be in force", enginetest.Edition(t, "2.1.6", bundletest.In("2025-06-01", ""))},
 		{"not of this ambiente", "dates", "no dates for this ambiente", enginetest.Edition(t, "2.1.6", func(_ map[string][]byte,
 			m *bundle.Manifest) {

@@ -138,8 +138,8 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 }
 
 // Small replaces the module by a guest of a few hundred bytes with the plugin's description. The guest refuses a sale
-// of seven lines, its one golden case; for another number of lines it runs the code. Therefore the bundle passes every
-// step of an activation.
+// of seven lines, its one golden case, or of the largest number of lines; for another number it runs the code. Therefore
+// the bundle passes every step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)
@@ -153,13 +153,16 @@ func small(t testing.TB, name string, code []byte, data map[int]string) Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64,
-		len(d.Scalars)), Lines: make([]int64, lines*len(d.Columns)), N: lines})
+	other := func(n int) []byte { // whether the input has another number of lines than n
+		input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64,
+			len(d.Scalars)), Lines: make([]int64, n*len(d.Columns)), N: n})
+		return w.Join(w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47})
+	}
 	answer := string(w.Answer(&abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}},
 		len(d.LineOutputs)))
 	at := 1024 + (len(description)+8)&^7
 	g := w.Guest(string(description), nil, w.Join(
-		w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47, w.If, w.Empty}, code, []byte{w.End},
+		other(lines), other(abi.MaxLines), []byte{0x71, w.If, w.Empty}, code, []byte{w.End},
 		w.I32Const(w.BufferAt), w.I32Const(at), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0},
 		w.I32Const(len(answer))), nil)
 	g.Data[at] = answer
