@@ -336,11 +336,16 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			continue
 		}
 		row, err := s.series(n.Series)
-		if err == nil && n.To >= row.Last && n.To > 0 {
+		if err == nil && n.To > row.Last {
 			err = s.skipTo(ctx, n.Series, n.To, reason)
 		}
 		if err != nil {
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
+		}
+	}
+	for _, n := range o.Series { // only now: a witness of one series makes the next Settle ask for every series
+		if err := s.release(n.Series, n.To); err != nil {
+			return err
 		}
 	}
 	row, err := readJSON[*Restoration](s.db, keyRestored)
@@ -422,7 +427,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	case number < row.Last:
 		return fmt.Errorf("%q is at %d already, after %d", series, row.Last, number)
 	case number == row.Last:
-		return s.release(series, number)
+		return nil
 	}
 	b := s.newBatch(nil)
 	lost := lostRow{Numbers: Span{row.Last + 1, number}, Reason: reason}
@@ -432,7 +437,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
 	s.commit(b, &row, 0, func() {})
 	s.mark.wait(series, number)
-	return s.release(series, number) // if we crash before this line, SkipTo is repeated
+	return nil
 }
 
 // Gap is a period that the store has lost: at the time To, the store was put back to its state at the time From. The

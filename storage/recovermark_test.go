@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -234,12 +235,73 @@ func TestRecover_OldBoxOutside(t *testing.T) {
 		o, err := s.Owed(begins)
 		must(t, err)
 		asksAll(t, "stored", o)
+		if !rots && slices.ContainsFunc(o.Series, func(n Next) bool { return n.To != n.Known }) {
+			t.Errorf("a witness outside of the box leaves out more numbers than it knows: %+v", o.Series)
+		}
 		must(t, settle(s, 30, "named", begins(time.Time{})...))
 		if held, err := s.Held(); err != nil || len(held) > 0 {
 			t.Errorf("after it: %v, %v", held, err)
 		}
 		sound(t, s)
 	}
+}
+
+// TestOwed_Accept: all losses of a series count together; the highest number that they name moves it.
+func TestOwed_Accept(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "a: 5-6, 9-N; others: 1-N",
+		"a: 5-6":                     "a: 5-6, 9-N; others: 1-N",
+		"a: 5-12; others: none":      "to a 12 b 0",
+		"a: 5-6; a: 9-12; others: 7": "to a 12 b 7",
+		"a: 9-12; a: 5-6; others: 7": "to a 12 b 7",
+		"a: 5-10; c: 3; others: 7":   "to a 11 b 7 c 3",
+		"a: 5-10; c: none; b: 9; others: 7; others: 8": "to a 11 b 9",
+	} {
+		o := &Owed{Series: []Next{{Series: "a", Here: 8, Known: 10, To: 11, Open: true, lost: []Span{{5, 6}, {9, 10}}},
+			{Series: "b"}, {Series: Others, Open: true}}}
+		var losses []Loss
+		for one := range strings.SplitSeq(text, "; ") {
+			if l, err := ParseLoss(one); text != "" {
+				must(t, err)
+				losses = append(losses, l)
+			}
+		}
+		got := strings.Join(o.Accept(losses), "; ")
+		if got == "" {
+			got = "to"
+			for _, n := range slices.DeleteFunc(o.Series, func(n Next) bool { return n.Series == Others }) {
+				got += fmt.Sprintf(" %s %d", n.Series, n.To)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %s instead of %s", text, got, want)
+		}
+	}
+}
+
+// TestSettle_OutsideInterrupted: Settle ends after it has moved the series that MH named. The next Settle asks for
+// every series again, until all have moved.
+func TestSettle_OutsideInterrupted(t *testing.T) {
+	disk := soldOn(t, 20)
+	s := openStore(t, disk)
+	must(t, s.Hold([]Witness{{Medium: "MH", Series: []Lead{{Series: "a", Here: 4, There: 5}}}}))
+	o, err := s.Owed(begins)
+	must(t, err)
+	losses := o.losses(30)
+	losses[1].Numbers = []Span{{1, 1 << 63}} // not a number of a series
+	if _, err = s.Settle(ctx, begins, losses, "named"); err == nil {
+		t.Error("it settled")
+	}
+	sound(t, s)
+	s = openStore(t, disk)
+	o, err = s.Owed(begins)
+	must(t, err)
+	asksAll(t, "interrupted", o)
+	must(t, settle(s, 30, "named", begins(time.Time{})...))
+	if o, err = s.Owed(begins); o != nil || err != nil {
+		t.Errorf("settled, it asks %+v, %v", o, err)
+	}
+	sound(t, s)
 }
 
 // TestRecover_OldBoxLittle: an older box was put back. A backup that is later by one number, one series or one change shows
