@@ -218,6 +218,9 @@ func (r *run) fillSet(si int32, mask uint64) {
 		r.slots[si].kind = dte.KindNull
 		return
 	}
+	if mask>>len(r.filler.out.Taxes) != 0 {
+		r.contradict(linesName, "has a bit of a tax that the module does not declare")
+	}
 	first := int32(len(r.slots))
 	for i, code := range r.filler.out.Taxes {
 		if mask>>i&1 != 0 {

@@ -314,17 +314,19 @@ func TestFill_CapsFaults(t *testing.T) {
 
 func TestFill_RefusesAnAnswerOfAnotherShape(t *testing.T) {
 	f := smallFiller(t)
-	for name, change := range map[string]func(*Computed){
-		"fewer lines":     func(c *Computed) { c.N, c.Lines = 1, c.Lines[:3] },
-		"short lines":     func(c *Computed) { c.Lines = c.Lines[:5] },
-		"short summary":   func(c *Computed) { c.Summary = c.Summary[:1] },
-		"a tax not named": func(c *Computed) { c.Taxes[0].Tax = 2 },
-		"a negative tax":  func(c *Computed) { c.Taxes[0].Tax = -1 },
+	for name, change := range map[string]func(*Computed) (code string){
+		"fewer lines":            func(c *Computed) string { c.N, c.Lines = 1, c.Lines[:3]; return dte.FaultCount },
+		"short lines":            func(c *Computed) string { c.Lines = c.Lines[:5]; return dte.FaultCount },
+		"short summary":          func(c *Computed) string { c.Summary = c.Summary[:1]; return dte.FaultCount },
+		"a tax not named":        func(c *Computed) string { c.Taxes[0].Tax = 2; return dte.FaultCount },
+		"a negative tax":         func(c *Computed) string { c.Taxes[0].Tax = -1; return dte.FaultCount },
+		"a line's tax not named": func(c *Computed) string { c.Lines[1] |= 4; return Contradiction },
+		"a line's taxes below 0": func(c *Computed) string { c.Lines[4] = -1; return Contradiction },
 	} {
 		c := smallComputed()
-		change(c)
+		code := change(c)
 		if got, faults := f.Fill(nil, parse(t, smallFacts), c, FillOptions{}); got != nil || len(faults) != 1 ||
-			faults[0].Code != dte.FaultCount {
+			faults[0].Code != code {
 			t.Errorf("%s: %s, %v", name, got, faults)
 		}
 	}
