@@ -115,7 +115,11 @@ func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
 		c := r.count(k)
-		if k == contingency || c.Missing() == 0 || !r.able(k) {
+		missing := c.Missing()
+		if k == sales[0] && r.wants(contingency) { // each event that is still due takes one of these sales
+			missing -= r.count(contingency).Missing()
+		}
+		if k == contingency || missing <= 0 || !r.able(k) {
 			continue
 		}
 		if p := float64(c.Sealed+c.Waiting) / float64(c.Wanted); p < part {
