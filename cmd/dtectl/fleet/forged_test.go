@@ -209,7 +209,7 @@ func (c counted) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[
 func TestSurvey_FilledFolders(t *testing.T) {
 	w, n := newWorld(t, "centro", "centro-2", "norte"), 0
 	for i := range 5 * maxObjects {
-		w.store.Put(fmt.Sprintf("%scentro/0-%06d", fleetproto.StatusFolder, i), nil)
+		w.store.Put(fmt.Sprintf("%scentro/0-%06d%s", fleetproto.StatusFolder, i, strings.Repeat("/x", i%2)), nil)
 		w.store.Put(fmt.Sprintf("%scentro/000000000001.jws-%d", fleetproto.ActsFolder, i), nil)
 	}
 	for _, b := range w.boxes {

@@ -178,16 +178,16 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 			if err != nil {
 				return nil, fmt.Errorf("listing statuses: %w", err)
 			}
-			if at := e.Key[:strings.LastIndexByte(e.Key, '/')]; at != folder {
-				folder, n = at, 0
+			name, epoch, ok := fleetproto.StatusOf(e.Key)
+			if name != folder {
+				folder, n = name, 0
 			}
 			if n++; n > maxObjects {
 				out.fault("%s has more than %d objects: change the branch's credentials; the store's owner must "+
-					"delete them", folder, maxObjects)
-				after, filled = folder+"0", true // the next character after a slash
+					"delete them", fleetproto.StatusFolder+name, maxObjects)
+				after, filled = fleetproto.StatusFolder+name+"0", true // the next character after a slash
 				break
 			}
-			name, epoch, ok := fleetproto.StatusOf(e.Key)
 			if ok && statuses[name] == nil {
 				if waiting++; waiting > maxWaiting {
 					continue

@@ -131,7 +131,8 @@ func WholeKey(branch string, epoch int64) string {
 	return EpochFolder(branch, epoch) + "whole.jws"
 }
 
-// StatusOf returns the branch and the epoch of a key of StatusFolder; ok is false for other keys.
+// StatusOf returns the branch and the epoch of a key of StatusFolder. For another key below it, ok is false, and branch
+// is the name of the folder in StatusFolder.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
 	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // the key shows whether it is a number
