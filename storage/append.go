@@ -107,7 +107,7 @@ func (a *Appending) Number() (Slot, error) {
 }
 
 // Append stores the record, in the order of the numbers, and releases everything. It returns when the record is on the
-// disk. Errors: ErrTurn, ErrCodeTaken, ErrPartExists, ErrCorrupt, ErrClosed.
+// disk. Errors: ErrTurn, ErrCodeTaken, ErrPartExists, ErrCorrupt.
 func (a *Appending) Append(d Draft) (Entry, error) {
 	defer a.Release()
 	if a.turn == nil || a.over {
@@ -292,8 +292,8 @@ func (n *turn) wait() {
 	}
 }
 
-// end ends a turn; further calls do nothing. If the turn's record was not stored, the later turns of its line have
-// wrong numbers, and later records begin a new line.
+// end ends a turn, once. If the turn's record was not stored, the later turns of its line have wrong numbers, and later
+// records begin a new line.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -84,7 +84,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err := errors.Join(makeParents(fs, dir), fs.RemoveAll(aside)); err != nil {
 		return nil, err
 	}
-	// 1. Make a checkpoint next to the store: hard links to its files, which compactions leave alone.
+	// 1. Make a checkpoint next to the store: hard links to its files. Compactions leave the links alone.
 	b := &Backup{Taken: s.o.Now().UTC()}
 	checkpoint := s.o.checkpointDir()
 	defer func() { _ = fs.RemoveAll(checkpoint) }() // the next Open or Backup tries again
@@ -371,7 +371,7 @@ type unlocked struct{ vfs.FS }
 
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// meter adds up the progress of a task: its first half counts bytes read, its second half rows checked.
+// meter adds up the progress of a task: its first half counts bytes read, its second half links of the journal checked.
 type meter struct {
 	report      Progress
 	done, total int64
@@ -398,8 +398,8 @@ func (m *meter) tell() {
 	}
 }
 
-// LastBackup returns when the latest completely checked backup of this store was taken. Zero if there was no backup,
-// for example because the store itself was rebuilt, or restored from an older backup.
+// LastBackup returns when the latest completely checked backup of this store was taken. Zero if there is none: a
+// rebuilt or restored store has no backup of its own yet.
 func (s *Store) LastBackup() (time.Time, error) {
 	return use(s, "reading the last backup", func() (time.Time, error) {
 		return readJSON[time.Time](s.db, keyBackup)

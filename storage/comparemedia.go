@@ -165,7 +165,7 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 // the store must not number documents in the series that such a Witness names. See Assemble and Settle.
 type Witness struct {
 	Medium   string   `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
-	Path     string   `json:"path"`   // for a Witness outside of the box: MH's words, or the archive's key
+	Path     string   `json:"path"`   // for a Witness outside of the box: MH's text, or the key of the archived file
 	Outside  bool     `json:"outside,omitempty"`
 	Diverged bool     `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
 	Series   []Lead   `json:"series"`
@@ -188,8 +188,8 @@ const (
 	WitnessMark = "high-water mark"
 )
 
-// endless reports whether the medium shows that the mark is old, but not where the numbers end: after a backup or a
-// status of the box, or a document that MH or the archive has, any series may have gone on.
+// endless reports whether the medium proves that the mark is old, but does not show where the numbers end. Such media
+// are a backup, a status of the box, MH and the archive: any series may have gone on since.
 func (w *Witness) endless() bool { return w.Medium != WitnessCopy && w.Medium != WitnessMark }
 
 func (w *Witness) String() string {
@@ -265,7 +265,7 @@ func (s *Store) Hold(list []Witness) error {
 }
 
 // hold stores a Witness of the box. From then on the store gives no numbers, even after a restart without the medium.
-// An earlier Witness that knows more stays: another card may be in the box today.
+// An earlier Witness that knows more stays, because the card in the box may be another one now.
 func (s *Store) hold(w Witness) {
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), w.covers), w)
 	s.behind.Store(&list)

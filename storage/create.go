@@ -91,7 +91,7 @@ func (o *Options) dieOn(err error, format string, args ...any) {
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
 	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) {
-		tables.begin("") // waits after failures: Pebble repeats a compaction of a damaged block at once
+		tables.begin("") // pauses after a failure, because Pebble repeats a compaction of a damaged block at once
 		o.damaged(d, what)
 	}})
 	if !o.readOnly {
@@ -151,7 +151,7 @@ func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args
 // Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark or a second copy with any number
 // exists: it may be all that is left of a lost store, whose numbers must not be used again.
 //
-// After a crash there is no store, and Create can be repeated.
+// A crash leaves the whole store, or no store: Create can then be repeated.
 func Create(o Options) (err error) {
 	o.setDefaults()
 	defer wrap(&err, "creating store %s", o.Dir)

@@ -24,7 +24,7 @@
 // gives its number, Appending.Append stores it. Append does all three if the content needs no number. Advance moves a
 // record from one state to another, with new parts, a new due time, counters and an announcement.
 //
-// Every read returns durable data:
+// Every read except LastNumber returns durable data:
 //
 //	one record        Get, Part, Parts, Lookup (by idempotency key), Counter
 //	many, by id       Records, Page, ByID, PartsOf, LastID
@@ -53,5 +53,5 @@
 //
 // Close closes it. These functions work on a store that is not open: Check checks it, Assemble rebuilds it from all
 // media, and NewMark finds or replaces a lost mark. CheckBackup checks a backup. Relate compares media, and Plan
-// returns the next number of a series.
+// returns after which number each series can continue.
 package storage

@@ -21,7 +21,7 @@ type Report struct {
 	Series    int
 	Last      map[string]uint64 // last number of each series
 	Lost      []Lost            // numbers that were given up: not a contradiction
-	// missing in the damaged second copy from which the store was rebuilt: not a contradiction
+	// missing in all media from which the store was rebuilt: not a contradiction
 	Missing  []Missing
 	Problems []Problem  // empty for a sound store; at most MaxProblems
 	Affected []Affected // documents that cannot be read completely; at most MaxProblems
@@ -54,9 +54,9 @@ func (p Problem) String() string { return p.Where + ": " + p.What }
 // MaxProblems is the largest number of problems that Fsck lists.
 const MaxProblems = 1000
 
-// Fsck reads every row of the store at one moment, and compares it with all other rows about the same record: numbers
-// without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and
-// the mark. It reads all data and needs memory for the series only. Issuing may continue.
+// Fsck reads a snapshot of the store, and compares each row with all other rows about the same record: numbers without
+// gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and the
+// mark. It reads all data, and needs 16 bytes of memory for each record. Issuing may continue.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return use(s, "checking store", func() (*Report, error) {
 		// Read the mark first: the store grows meanwhile, and must not be behind its mark.
@@ -90,7 +90,7 @@ func Check(ctx context.Context, o Options) (_ *Report, err error) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", state.said.Store, j.id)
 	}
 	report, err := fsck(ctx, db, state.said, markErr, nil)
-	if err == nil && !report.damaged() { // blocks without rows count too
+	if err == nil && !report.damaged() { // find damaged blocks that have no rows
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
 		})
@@ -221,7 +221,7 @@ func (c *checker) badRecords() error {
 		}
 		switch {
 		case id == 0:
-			c.problemAt("lost numbers", "are missing or altered, or the journal gives none up there")
+			c.problemAt("lost numbers", "are missing or altered, or no link of the journal gives them up")
 		case d.sequence == 0:
 			c.problem(entryKey(id), "no record has this id, and rows belong to it: %s", d.mismatch())
 		default:

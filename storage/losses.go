@@ -343,7 +343,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
 		}
 	}
-	for _, n := range o.Series { // only now: a witness of one series makes the next Settle ask for every series
+	for _, n := range o.Series { // after all moves: after a crash, one witness left makes Settle ask for every series
 		if err := s.release(n.Series, n.To); err != nil {
 			return err
 		}
@@ -403,7 +403,7 @@ type Lost struct {
 
 // SkipTo moves a series to a number, durably. The skipped numbers, this number included, have no records. It also works
 // in a store that is not settled yet (see Restored). The journal keeps the lost numbers and the reason (at most 1000
-// bytes). If the series is already at the number or beyond, SkipTo changes nothing.
+// bytes). If the series is already at the number, SkipTo changes nothing; if it is beyond, SkipTo returns an error.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	return s.do("moving series", func() error { return s.skipTo(ctx, series, number, reason) })
 }
@@ -450,7 +450,7 @@ const maxGaps = 64
 // maxSettled is how many ends of series on other media are kept, the latest ones.
 const maxSettled = 256
 
-// Gaps returns the restorations of this store from a backup or a second copy, the oldest first.
+// Gaps returns the periods that this store has lost, the oldest first.
 func (s *Store) Gaps() ([]Gap, error) {
 	return use(s, "reading restorations", func() ([]Gap, error) { return readJSON[[]Gap](s.db, keyGaps) })
 }

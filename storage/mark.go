@@ -18,8 +18,8 @@ import (
 // mark is the high-water mark: the last durable number of every series, kept and synced outside of the store. A store
 // that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and gives no number.
 //
-// The mark is written in the background and never has a higher number than the store. Number n is acknowledged once the
-// mark is at n-1 or more.
+// The mark is written in the background, after the store: it has a higher number only if the store has lost records.
+// Number n is acknowledged once the mark is at n-1 or more.
 //
 // The mark also contains the names of the series. Therefore its numbers belong to the same series in every store of the
 // family, for example to two stores restored one after the other from the same backup.
@@ -367,7 +367,7 @@ func (m *markFile) read() error {
 			m.said = said
 		}
 	}
-	if m.said != nil && m.torn { // perhaps by rot: then all records that waited for the lost slot were acknowledged
+	if m.said != nil && m.torn { // if rot destroyed the slot, all records that waited for it were acknowledged
 		m.said.Slack = maxWaiting
 	}
 	return onlyIf(m.said == nil, errBadMark)

@@ -16,9 +16,9 @@ import (
 // ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is the longest time between the store's last beat and now, in either direction, after which NewMark can
-// prove the store complete: one night. A running box writes a beat every few seconds; during a longer pause the branch
-// may have sold from another disk.
+// standstill is the longest time between the store's last moment and now, in either direction, with which NewMark still
+// accepts the store as proven: one night. A running box writes a beat every few seconds; during a longer pause the
+// branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
@@ -149,7 +149,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
 	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)
-	if err == nil { // if we crash from here on, a start refuses the old file as old
+	if err == nil { // after this write, a start refuses the old file as old
 		err = setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	return nil
 }
 
-// prove checks the store and compares it with every other medium. row gets the higher numbers of other media.
+// prove checks the store, and compares it with the second copy and the clock. row gets the copy's higher numbers.
 func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *Restoration, second string,
 	progress Progress) error {
 	report, err := fsck(ctx, db, nil, nil, progress)
@@ -259,7 +259,7 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 
 // markRow is the store's note about its mark: the mark's generation and its path, in JSON. A mark of a lower
 // generation, or of another line (see writesBits), is old. The row is written after the mark: at each Beat, at a Close
-// if the mark was written since Open, and at an Open with a new mark. Only NewMark notes a new line before the mark.
+// if the mark was written since Open, and at an Open with a new mark or path. Only NewMark writes it before a new mark.
 type markRow struct {
 	Generation uint64
 	Path       string

@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// yes returns the value of a yes-or-no gauge.
+// yes has the values of a yes-or-no gauge.
 var yes = map[bool]float64{true: 1}
 
 // Collect is a prometheus.CollectorFunc. After Close it collects nothing.

@@ -356,7 +356,8 @@ func (s *Store) sound() error {
 
 func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 
-// latestChange returns when a record last changed, by the box's clock at that time; zero for an empty store.
+// latestChange returns the time of the latest link of any journal, by the box's clock at that time; zero for an empty
+// store.
 func latestChange(r pebble.Reader) (latest time.Time, err error) {
 	series, err := readAllSeries(r)
 	for name, row := range series {

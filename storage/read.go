@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The functions of this file return durable data: they read, and then wait for changes under way.
+// The functions of this file, except LastNumber, return durable data: they read, and then wait for changes under way.
 
 // Get returns a record. Errors: ErrNotFound, ErrClosed.
 func (s *Store) Get(code Code) (Entry, error) {
@@ -199,7 +199,8 @@ func (s *Store) LastNumbers() (map[string]uint64, error) {
 	})
 }
 
-// LastNumber returns the last number of a series; numbers given up count too. 0: the series has not begun.
+// LastNumber returns the last number of a series, perhaps not durable yet; numbers given up count too. 0: the series
+// has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	return use(s, "reading last number", func() (uint64, error) {
 		row, err := s.series(series)

@@ -147,14 +147,14 @@ func (r *assembly) run(ctx context.Context) error {
 		if err := errors.Join(makeParents(fs, r.o.Dir), makeParents(fs, r.o.MarkPath)); err != nil {
 			return err
 		}
-		lock, err := fs.Lock(r.o.Dir + ".lock") // an old store has its own
+		lock, err := fs.Lock(r.o.Dir + ".lock") // an old store would have a lock of its own
 		if err != nil {
 			return cmp.Or(onlyIf(errors.Is(err, syscall.EAGAIN), fmt.Errorf("%w (%w)", ErrInUse, err)), err)
 		}
-		defer func() { _ = errors.Join(fs.Remove(r.o.Dir+".lock"), lock.Close()) }() // it stays after a crash
+		defer func() { _ = errors.Join(fs.Remove(r.o.Dir+".lock"), lock.Close()) }() // the file stays after a crash
 	} else if err := r.needed(ctx); errors.Is(err, ErrInUse) {
 		return err
-	} else if err != nil { // what an interrupted call left is of no use any more
+	} else if err != nil { // nobody will need what an interrupted call left
 		return errors.Join(err, fs.RemoveAll(aside), fs.RemoveAll(r.o.repairedDir()))
 	}
 	// 1. Make the store under another name. After a crash the next call removes it.
@@ -515,11 +515,11 @@ func (a *assembly) finish() error {
 		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
 	}
 	live := a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
-	if a.noMark == nil {                                // another card may have another mark
+	if a.noMark == nil {                                // keep the mark's numbers: the next card may have another mark
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
 		}
-		for name, last := range a.named { // the right mark has what was backed up, or told to the centre
+		for name, last := range a.named { // a mark behind a backup or a status of the box is old
 			a.row.MarkLost = a.row.MarkLost || last >= a.marked.Series[name].Last+a.marked.Slack
 		}
 		var own map[string]Reach
@@ -532,8 +532,8 @@ func (a *assembly) finish() error {
 		}
 		for name, row := range series {
 			told := a.told.Series[row.Sequence]
-			bound := a.marked.Series[name].Last + maxWaiting // if another medium has more, the mark is an old card's
-			if a.own.whole {                                 // and so are store and mark, of an old box
+			bound := a.marked.Series[name].Last + maxWaiting // if another medium has more, the mark is old
+			if a.own.whole {                                 // if another medium has more, store and mark are old
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
 			ahead := max(row.Last, told.Last) > bound ||
@@ -553,7 +553,7 @@ func (a *assembly) finish() error {
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
 	known = a.lacks(known, a.ends, series)
 	h, worse := readHoles(a.db)
-	for _, l := range a.ends { // an older box may have sold on, and its store may have rotted since
+	for _, l := range a.ends { // an old state of the box may have sold on and then rotted: its mark bounds nothing
 		a.row.MarkLost = a.row.MarkLost || !live && a.lacks(nil, []Lead{l}, series) != nil &&
 			!h.has(series[l.Series].Sequence, l.There)
 	}
@@ -562,8 +562,8 @@ func (a *assembly) finish() error {
 		return err
 	}
 	a.said.Lacking = h.lacking(series)
-	// The mark must have this store's identity, and no number that the store lacks. A filled store is not whole: the
-	// second copy lacks the filled rows, and only a restoration begins the copy again.
+	// The mark must have this store's identity, and no number that the store lacks. A store that got rows that it was
+	// known to lack is not whole: the second copy lacks these rows, and only a restoration begins the copy again.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && !a.row.MarkLost && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
@@ -577,7 +577,7 @@ func (a *assembly) finish() error {
 	case a.row.MarkLost && a.copy != nil:
 		a.row.Doubt = (a.copy.end.unread + leastChange - 1) / leastChange
 	case a.noMark == nil && !a.row.MarkLost:
-		a.row.Doubt = a.marked.Slack - 1 // Open writes the mark anew, as if it had been whole
+		a.row.Doubt = a.marked.Slack - 1 // keeps a torn mark's slack: Open writes the mark anew, as if it were whole
 	}
 	if a.row.Taken = until; h.none() {
 		a.row.Taken = max(until, a.taken0)
@@ -664,7 +664,7 @@ func (a *assembly) checkMark() error {
 	j, err := newMarkJudge(a.db)
 	m := j.look(a.o.FS, a.o.MarkPath)
 	same := j.row == (markRow{}) || lineOf(m.generation) == lineOf(j.row.Generation)
-	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // after a backup there may have been a new mark
+	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // gone: row is a backup's, the mark may be newer
 	return onlyIf(!errors.Is(err, ErrCorrupt), err)
 }
 

@@ -189,7 +189,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 		if s.row.Position > s.end.Position {
 			behind := s.row.Position - s.end.Position
 			known = append(known, Lead{Series: s.name, There: max(s.row.Last, s.end.Last), Changes: behind, End: s.row})
-			if s.row.Last == 0 { // the head has no numbers: at most one number for each change
+			if s.row.Last == 0 { // the copy names no number: at most one number for each change
 				known[len(known)-1].There = s.end.Last + behind
 			}
 		}
@@ -342,7 +342,7 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	return list
 }
 
-// missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
+// missing lists the holes by series. known has, for each series whose end is lost, the end that a medium names.
 func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
 	ends, all := make(map[string]Lead), maps.Clone(series)
 	for _, k := range known {

@@ -129,8 +129,8 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow adds a meta row of a medium if no earlier medium had it. Of a medium other than the store it takes only
-// the gaps and the former identities. Once all meta rows of the store have been read, it takes nothing.
+// takeStoreRow adds a meta row of a medium if no earlier medium had it. Of a medium that is not own (see rowSource) it
+// takes only the gaps and the former identities. Once all meta rows of the store have been read, it takes nothing.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
@@ -429,8 +429,8 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 // most n/leastChange changes, rounded up.
 const leastChange = 256
 
-// rows calls fn with each row of one segment, even around damage. It records in told the end of the series according to
-// the segment.
+// rows calls fn with each readable row of one segment. It records in told how far each series got, according to the
+// segment.
 func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *copyState,
 	fn func(key, value []byte) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)

@@ -100,7 +100,7 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	}
 	at := *m.o
 	at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
-	alone := len(m.sources) == 0 // the store gets the backup's meta rows
+	alone := len(m.sources) == 0 // if so, the new store gets the backup's meta rows
 	f, err := openFolder(&at, name, alone)
 	if errors.Is(err, ErrNoStore) {
 		m.unreadable(name)(err.Error())
@@ -178,9 +178,9 @@ func (h *histories) begin() {
 		make(map[uint32]bool), 0
 }
 
-// end must be called after the rows of a medium are added. It names the series with another history on the medium. If
-// there are such series, a link of the medium counts only if another medium has it: on this medium the same ids may
-// belong to other records.
+// end must be called after the rows of a medium are added. It returns the names of the series with another history on
+// the medium. If there are such series, a link of the medium counts only if another medium has it: on this medium the
+// same ids may belong to other records.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence, p := range h.reached.Series {
 		for other, name := range h.names {
@@ -301,8 +301,8 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// expect sets the total of the progress when the media are known. The rows are larger than their files: the progress's
-// first half may end early and wait.
+// expect sets the total of the progress when the media are known. The rows are larger than their files: the progress
+// may reach the end of its first half early.
 func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {

@@ -109,7 +109,8 @@ func (s *Store) CopyAfter(file string) {
 	}
 }
 
-// push gives a change to the copy. It returns when the copy has the change or is no longer live.
+// push gives a change to the copy. It returns when the copy has the change and Carry has returned, or when the copy is
+// not live.
 func (c *second) push(at place, feed uint64, batch []byte) {
 	n := &change{at: at, feed: feed, batch: batch}
 	c.mu.Lock()
@@ -168,7 +169,7 @@ func release(list []*change) {
 }
 
 // await waits until the medium has been compared with the store. A working medium also gets time to catch up after a
-// crash, so that every change is copied.
+// crash, so that the copy is live before the first new change.
 func (c *second) await() {
 	if timedOut(examinePatience, c.seen) {
 		c.s.o.Logger.Error("second copy does not answer: it may know more than the store", "path",

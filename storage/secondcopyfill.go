@@ -215,7 +215,7 @@ const (
 	scrubChunk = 1 << 20
 )
 
-// Scrub is the result of scrubbing. Found and Mended count segments since the copy was begun.
+// Scrub is the result of scrubbing. Found and Mended count the segments of all passes.
 type Scrub struct {
 	Last     time.Time `json:"last"`     // end of the last complete pass; zero: there was none
 	Segments uint64    `json:"segments"` // segments read in that pass

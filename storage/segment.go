@@ -559,8 +559,8 @@ func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end i
 	return id, after, end, err
 }
 
-// HasCopied reports whether this store has the last change of each series in bytes of a second copy. Bytes without a
-// whole frame have no change.
+// HasCopied reads bytes of a second copy, and reports whether this store has each series' last change in them. Bytes
+// without a whole frame have no change.
 func (s *Store) HasCopied(b []byte) (bool, error) {
 	return use(s, "comparing a copy with the store", func() (bool, error) {
 		last, fill, part := newCopyState(), position{}, segment{bytes: b}

@@ -42,7 +42,7 @@ type copyLog struct {
 // that the bytes after that head are on the medium. If a sync failed, they may be in the kernel's cache only. Readers
 // use these bytes until the new log has copied them again.
 //
-// least is the highest segment number in the folder.
+// The number of the new segment is above least.
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
 	o := &c.s.o
 	fs, dir := o.FS, o.SecondCopy

@@ -60,8 +60,8 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin is called when an attempt makes its first table or reads a damaged block. It waits after failures. Pebble holds
-// no lock here.
+// begin is called when an attempt makes a table or reads a damaged block. It waits once after each failure. Pebble
+// holds no lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
