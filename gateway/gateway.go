@@ -417,7 +417,7 @@ type contractPages struct {
 	pages  map[string]fixedPage // by path and language: "/docs es"
 }
 
-// fixedPage is a page that is the same for every caller: its ETag, its Content-Security-Policy.
+// fixedPage is a page that is the same for every caller. tag is its ETag, policy its Content-Security-Policy.
 type fixedPage struct {
 	name, kind, tag, policy string
 	body                    []byte

@@ -334,7 +334,7 @@ func (d *Filled) setLines(lines []dte.Value) {
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {
-		return // items that are not objects; their faults are already reported
+		return // no items, or a list that was not read to its end: its faults are already reported
 	}
 	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {

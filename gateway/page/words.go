@@ -142,7 +142,7 @@ var Ends = map[string]string{
 	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
 }
 
-// notice returns a line of the log in the page's language, and the English line (raw). The page folds raw.
+// notice returns a line of the log in the page's language, and the English line (raw). The page shows raw on request.
 func notice(lang string, x Trouble) (text, raw string) {
 	raw = masked(x.Text)
 	if lang != "es" {

@@ -122,7 +122,7 @@ func All() []Code {
 // Types returns the codes that an answer to a till can have as its type.
 func Types() []Code { return types }
 
-// Find returns the entry of a code, or false if the list lacks the code, as it lacks the codes of rules.
+// Find returns the entry of a code, or false if the list lacks the code: a rule may have codes of its own.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok
