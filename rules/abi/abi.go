@@ -115,7 +115,7 @@ func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return Header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
 
-// Bytes returns the memory of integers as bytes, because interface and machine are both little endian.
+// Bytes returns the memory of integers as bytes. The machine must be little endian, as the interface is.
 func Bytes(ints []int64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ints))), 8*len(ints))
 }

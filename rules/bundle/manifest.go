@@ -85,7 +85,7 @@ func ParseManifest(b []byte) (m Manifest, err error) {
 	return m, err
 }
 
-// Check returns all faults of a manifest. Each fault begins with the field's name.
+// Check returns all faults of a manifest. Each fault names the field.
 func (m *Manifest) Check() error {
 	var faults []error
 	m.faults(func(path, format string, args ...any) {

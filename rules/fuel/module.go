@@ -65,7 +65,7 @@ func parse(wasm []byte) (*module, error) {
 			return nil, fmt.Errorf("it has a section %d, which rules do not use", id)
 		}
 		if id == custom {
-			continue // leave it out: an engine that reads it trusts its counts
+			continue // leave it out: an engine would read it and trust its counts
 		}
 		if at <= last {
 			return nil, fmt.Errorf("section %d appears twice or out of order", id)
