@@ -71,7 +71,7 @@ func FormatDay(s string) string {
 // Hour returns a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
 func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 
-// Year returns the Salvadoran calendar year. Each series is of one year.
+// Year returns the Salvadoran calendar year. A series of numbers lasts one year.
 func Year(t time.Time) int { return t.In(Zone).Year() }
 
 // Span returns a length of time in one or two units, with symbols that are the same in English and Spanish.

@@ -12,7 +12,7 @@
 //	código de actividad the trade of a taxpayer (CAT-019)
 //	codigoGeneracion    the UUID under which MH knows a document or an event
 //	condición de la operación  cash, credit or other (CAT-016)
-//	contingencia        issuing while MH cannot be reached: signed and marked so, reported and sent later
+//	contingencia        issuing while MH cannot be reached: documents are signed, marked, and sent later
 //	crédito fiscal (comprobante de)  type 03, the invoice between taxpayers: prices without VAT
 //	cuerpoDocumento     the lines
 //	departamento, municipio, distrito  the three levels of an address (CAT-012, CAT-013, CAT-008)

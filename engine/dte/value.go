@@ -84,7 +84,7 @@ func Text(s string) Value {
 	return Str(s)
 }
 
-// Texts returns an object of texts: a name, its text, the next name. An empty text becomes null.
+// Texts returns an object of texts. pairs alternates names and texts. An empty text becomes null.
 func Texts(pairs ...string) Value {
 	members := make([]Member, len(pairs)/2)
 	for i := range members {
@@ -118,7 +118,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Find is Get, but returns a pointer, nil if there is no such member. The caller must not change the result.
+// Find is like Get, but returns a pointer: nil if there is no such member. The caller must not change the result.
 func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
@@ -362,7 +362,7 @@ func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.B
 // Sound returns an error if the counts, which came from outside, contradict each other.
 func (o Outcomes) Sound() error {
 	if o.ByRule < 0 || o.Refused < o.ByRule || o.Decided < o.Refused {
-		return fmt.Errorf("%d refused by the rule of %d refused of %d decided", o.ByRule, o.Refused, o.Decided)
+		return fmt.Errorf("%d refused because of the rule, %d refused, %d decided", o.ByRule, o.Refused, o.Decided)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 	fail
 )
 
-// check checks the value in the slot si by the schema x. The slot belongs to the field fi. Every breach becomes a
+// check compares the value in the slot si with the schema x. The slot belongs to the field fi. Every breach becomes a
 // fault; if r is quiet, check reports nothing and stops at the first breach.
 func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
@@ -304,7 +304,7 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-// report adds a fault, unless r is quiet or full. If once is set, it adds no fault to a place with a fault.
+// report adds a fault, unless r is quiet or full. If once is set, it adds no second fault to a place.
 func (r *run) report(f dte.Fault, once bool) verdict {
 	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
 		func(have dte.Fault) bool { return have.Path == f.Path })) {

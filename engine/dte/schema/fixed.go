@@ -223,7 +223,7 @@ func (f *Filler) Meets(q Requirements) error {
 }
 
 // checkAnswers refuses a layout in which the total, a total of sales or a line's amount is not the module's output of
-// the same name: the box does its accounts by the module's outputs, and the document must show the same amounts. It
+// the same name: the box computes with the module's outputs, and the document must show the same amounts. It
 // also refuses words of another amount, and a layout that the box could check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
 	a, shown := &f.amounts, "montoTotalOperacion" // shown stands in for a total that the layout does not show

@@ -198,7 +198,7 @@ func (r *reader) properties(s *schema, v dte.Value, at string, conditional bool)
 	for _, m := range v.Members() {
 		like := func(p property) bool { return strings.EqualFold(p.name, m.Name) }
 		if m.Name == "" || strings.ContainsAny(m.Name, ".[]") || slices.ContainsFunc(s.properties, like) {
-			return fmt.Errorf("schema of %s: %q is not a name of its own", place(at), m.Name)
+			return fmt.Errorf("schema of %s: %q is repeated, empty, or has a . [ or ]", place(at), m.Name)
 		}
 		p, err := r.read(m.Value, join(at, m.Name), conditional)
 		if err != nil {

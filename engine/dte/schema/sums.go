@@ -303,10 +303,10 @@ func (r *run) addUp() {
 	}
 	wrong := func(position int) {
 		if position < 0 {
-			r.contradict(summaryName+"."+r.filler.total, "is not what the amounts make")
+			r.contradict(summaryName+"."+r.filler.total, "is not the sum of its amounts")
 			return
 		}
-		r.contradict(name(position), "is "+r.number(resumen, position).String()+", and the amounts that make it do not")
+		r.contradict(name(position), "is "+r.number(resumen, position).String()+", but its amounts do not add up to it")
 	}
 	if a.lines >= 0 {
 		r.addLines(&r.slots[root.first+int32(a.lines)], resumen, wrong)
@@ -598,7 +598,7 @@ func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	return n
 }
 
-// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. A divisor of 0 counts as the smallest amount.
+// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. A divisor of 0 or less counts as 1e-8.
 func mulDiv(a, b, by dte.Amount) dte.Amount {
 	by = max(1, by)
 	n := dte.MaxAmount
