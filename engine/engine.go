@@ -43,7 +43,7 @@ type Options struct {
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes lets MH decide, online, about codes that the catalogues in force lack, as about payment codes.
+	// PassCodes: online, MH alone decides about codes of its catalogues. MH decides about payment codes anyway.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options
@@ -62,12 +62,12 @@ type Options struct {
 	Gate func(record.Point) error
 	// Open reports whether the branch may issue a document type that has a bundle.
 	Open func(document string) bool
-	// Acted is called after an Act is stored.
+	// Acted is called after the effect of an Act is stored.
 	Acted func(Act)
 }
 
 // Engine issues documents. Make an Engine with New; it is safe for concurrent use. Its parts in other packages are
-// named fields: the issued documents (documents), the deliveries (outbox), the branch without MH (contingency), and the
+// named fields: the issued documents (documents), the deliveries (outbox), the work without MH (contingency), and the
 // check for numbers that the store lacks (numberGuard).
 type Engine struct {
 	documents   *documents.Register // also holds the lock of each document
@@ -106,7 +106,7 @@ func New(o Options) (e *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slots := max(1, runtime.GOMAXPROCS(0)/2) // leaves free cores for small sales
+	slots := max(1, runtime.GOMAXPROCS(0)/2) // leaves the other cores for small sales
 	lost := make([]authority.Span, len(gaps))
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
@@ -221,7 +221,7 @@ const (
 	ActMail       = "document.mail" // to an address that is not on the document
 )
 
-// Act is something that a token changed or sent, except a sale. It is passed to Options.Acted once it is stored.
+// Act is something that a token changed or sent, except a sale. See Options.Acted.
 type Act struct {
 	TokenID int64
 	From    string // address
@@ -327,7 +327,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	var draws []record.Draw
 	part, err := record.Part(e.store, entry.Code, record.PartDraws)
 	switch {
-	// the origin's counters stay as they are: nothing is credited or returned twice
+	// the amounts stay taken from the origin: nothing is credited or returned twice
 	case errors.Is(err, record.ErrLost):
 		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(),
 			"origin", h.Origin)
@@ -378,8 +378,8 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
-// checkReplaced returns the gate's error if another box has the branch, or a copy of this box runs. Such a box delivers
-// what it owes, and signs nothing new: the other box may correct or invalidate the same document.
+// checkReplaced returns the gate's error if another box has the branch, or if a copy of this box runs. This box then
+// sends what it already signed, but signs nothing new: the other box may correct or invalidate the same document.
 func (e *Engine) checkReplaced(at record.Point) error {
 	err := e.o.Gate(at)
 	if refused, ok := errors.AsType[*refusal.Error](err); ok && refused.Code == refusal.CodeBoxReplaced {

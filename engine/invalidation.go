@@ -117,7 +117,7 @@ func (e *Engine) authorityTime(ctx context.Context) time.Time {
 		e.sender.Client.Probe(ctx)
 		now, at = e.now(), e.sender.Client.Time()
 	}
-	if at.IsZero() || now.Sub(at).Abs() <= 2*time.Second { // MH's time may be late
+	if at.IsZero() || now.Sub(at).Abs() <= 2*time.Second { // MH's time lags
 		return now
 	}
 	return at
@@ -348,7 +348,7 @@ func sealedAt(h *record.Head) time.Time {
 	return h.CreatedAt.In(dte.Zone)
 }
 
-// invalidationFacts returns the event's facts. The receptor is copied from the document, with its nulls (MF2 p.12).
+// invalidationFacts returns the event's facts. The receptor's values are those of the document (MF2 p.12).
 func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
 	now time.Time) dte.Value {
 	h := o.head
@@ -583,5 +583,5 @@ func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool
 	if code := refusalCode(err); err != nil && code != refusal.CodeNotInvalidable && code != refusal.CodeValidation {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return e.Appraise(ctx, req) // a refusal here means that a note was issued meanwhile
+	return e.Appraise(ctx, req) // after a refusal: a note was issued meanwhile
 }

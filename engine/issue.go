@@ -213,7 +213,7 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 // dated returns the time of issue of a new document: the box's time, or MH's if only the box's clock has passed
 // midnight. MH refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
 func (e *Engine) dated(now time.Time) time.Time {
-	at := e.sender.Client.Time() // MH's time, a second late, or more if its answer took long
+	at := e.sender.Client.Time() // MH's time: it lags by a second, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
 		return at
 	}
@@ -397,7 +397,7 @@ func (e *Engine) computeAgainst(ctx context.Context, d *draft) error {
 	return err
 }
 
-// complete finds a draft's origin, and completes the draft's facts from it. The rule is that of the origin's day. For a
+// complete finds a draft's origin, completes the facts from it, and sets the rule of the origin's day. For a
 // return it also adds to d.draws the quantities that the return takes; drawn adds the amounts later. A note's facts are
 // completed despite its faults; the error of a return has all its faults.
 func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, err error) {

@@ -49,7 +49,7 @@ const (
 	halfCent = dte.Scale / 200
 )
 
-// taxed returns the index of a tax (CAT-015) in creditable, or -1 for VAT: the taxed amount decides about VAT.
+// taxed returns the index of a tax (CAT-015) in creditable, or -1 for VAT, which follows from the taxed amount.
 func taxed(code string) int {
 	if code == dte.VAT {
 		return -1
@@ -118,7 +118,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 
 // slowReturns are the activities (CAT-019) of emisores who may issue returns for two years after the original's seal.
 // All other returns, and all notes, may be issued for three months (art. 62 of the VAT law, NV2 Anexo IV 17,
-// MF2 pp.26-27). MF2 and NV2 list different activities.
+// MF2 pp.26-27). MF2 and NV2 list different activities: these are both lists.
 var slowReturns = []string{"01282", "21001", "21008", "46482", "46484", "46491", "47721"}
 
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
@@ -242,8 +242,8 @@ func (e *Engine) counters(d *draft, o *origin) ([]storage.Counter, error) {
 	return changes, nil
 }
 
-// noteFacts completes a note from its original: the reference, the receptor fields that the till omits, and the flags:
-// they must equal the original's (SPEC 4.4). It adds a fault for each value that contradicts the original.
+// noteFacts completes a note from its original: the reference, the receptor fields that the till omits, and the flags.
+// The flags must equal the original's (SPEC 4.4). It adds a fault for each value that contradicts the original.
 func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fault) {
 	for _, flag := range [...]string{"isRetenIva", "isPerciIva"} {
 		was := o.facts.Get(flag).Bool()
@@ -277,8 +277,8 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 		With("origen", dte.Texts("tipoDte", o.head.Document)), faults
 }
 
-// completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of an activity.
-// The numbers come from the original, unless they differ only by hyphens: the till could name the taxpayer by one
+// completeReceptor adds the members that a note's receptor omits. It never mixes parts of an address or of an activity.
+// It replaces numbers that differ from the original's by more than hyphens: the till could name the taxpayer by one
 // number and add somebody else's number.
 func completeReceptor(said, was dte.Value) dte.Value {
 	if was.Get("nit").Present() || was.Get("numDocumento").Present() {
@@ -349,7 +349,7 @@ func (o *origin) creditable() (left creditable) {
 }
 
 // takeBack makes the facts of a return event: the named lines of the origin, with the values from which the rule
-// computes the exact amounts (FACTS §9; SPEC 4.6). It checks the quantities: the counters are locked here.
+// computes the exact amounts (SPEC 4.6). It checks the quantities: the counters are locked here.
 func (e *Engine) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")

@@ -314,7 +314,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm checks next.Form. The recorded sendings alone chose this form. If MH may have sealed another form,
+// correctForm checks next.Form, which follows from the recorded sendings alone. If MH may have sealed another form,
 // correctForm sets next.Form to the latest form and returns false.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]

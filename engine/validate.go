@@ -56,7 +56,7 @@ type Validation struct {
 }
 
 // Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. Issue may still refuse
-// the sale: Validate does not call Options.Gate, and another till may use the origin's rest.
+// the sale: Validate does not call Options.Gate, and another till may use what is left of the origin.
 func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
 	end, err := e.turn(ctx, req)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and its draws on its origin, if any. A refusal for faults has the given faults too.
+// amounts computes a draft and its draws on its origin, if any. If it refuses, the refusal includes the given faults.
 func (e *Engine) amounts(ctx context.Context, d *draft, faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, d)
 	if err != nil {

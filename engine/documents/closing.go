@@ -39,11 +39,11 @@ type Closing struct {
 	// Unread counts the documents that lost their signed bytes or their origin: VAT and payments, or the kind, are
 	// unknown.
 	Unread int `json:"sinDetalle"`
-	// Later counts the documents of the day that were issued after the Z. It is counted at each showing of the Z.
+	// Later counts the documents of the day that were issued after the Z. It is counted each time the Z is shown.
 	Later int `json:"posteriores"`
 }
 
-// ClosingGroup is the documents of one type in one state.
+// ClosingGroup sums the documents of one type in one state.
 type ClosingGroup struct {
 	Tipo     string `json:"tipo"`
 	Document string `json:"tipoDte"`
@@ -53,7 +53,7 @@ type ClosingGroup struct {
 	VAT      string `json:"iva"`
 }
 
-// ClosingSeries is the first and the last control number of a type on the day, in any state.
+// ClosingSeries has the first and the last control number of a type on the day, in any state.
 type ClosingSeries struct {
 	Document string `json:"tipoDte"`
 	Count    int    `json:"documentos"`
@@ -61,7 +61,7 @@ type ClosingSeries struct {
 	Last     string `json:"ultimo"`
 }
 
-// ClosingPayment is the amounts of a method of payment (CAT-017): received for sales, and paid for purchases (14).
+// ClosingPayment has the amounts of a method of payment (CAT-017): received for sales, and paid for purchases (14).
 type ClosingPayment struct {
 	Method   string `json:"codigo"`
 	Text     string `json:"descripcion"`
@@ -254,7 +254,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	d.number(h)
 	estado := record.Estado(entry.State)
 	switch {
-	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost: the sale is issued again
+	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost: the sale must be issued again
 		estado = record.EstadoRejected
 	case estado == "": // MH has not answered: counted as contingency
 		estado = record.EstadoContingency
@@ -279,7 +279,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	}
 	kind, err := r.closingKind(h)
 	switch {
-	case err == nil || lost: // a document counts once
+	case err == nil || lost: // if lost, Unread already counts it
 	case errors.Is(err, record.ErrLost), errors.Is(err, storage.ErrNotFound):
 		x.Unread++
 	default:

@@ -92,7 +92,7 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns the page of documents that a filter selects. Only a search by number or receiver reads further records.
+// List returns the page of documents that a filter selects. Only a search by number or receiver reads other records.
 func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
@@ -248,7 +248,7 @@ var ErrCursor = storage.ErrCursor
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.
-// Without a result, it waits for a result until ctx ends. Errors: ErrCursor, or the store's.
+// If there is none yet, it waits for a result until ctx ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()

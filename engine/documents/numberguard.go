@@ -125,11 +125,11 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// maxUnknown is how many archived files of unknown documents are read. Other branches may have many.
+// maxUnknown limits the archived files of unknown documents that are read. Most may be of other branches.
 const maxUnknown = 500
 
-// AskArchive looks in the archive for documents of the given points of sale, dated from a day before from until to,
-// with higher numbers than the store. If it finds one, the numbering stops. Errors: the archive's, or the store's.
+// AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
+// from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil

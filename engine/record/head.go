@@ -61,7 +61,7 @@ type Head struct {
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
-	// Receiver is compared with the receiver of a search.
+	// Receiver is what a search by receiver compares.
 	Receiver Receiver `json:"receiver,omitzero"`
 	// Mail is the receiver's mail address, or "".
 	Mail     string    `json:"mail,omitempty"`
@@ -264,7 +264,7 @@ type Step struct {
 	Result string    `json:"result,omitempty"` // "" until the step ends
 	Since  time.Time `json:"since"`
 	Next   time.Time `json:"next,omitzero"`
-	// Away: the server did not accept this box. The step is tried again when the server accepts the box.
+	// Away: the server could not be used, whatever the document. The step is tried again when the server works.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
 	// Held, in the archive's step, is the archive's report on the stored files, in the order of outbox.ArchiveFiles.
@@ -290,7 +290,7 @@ func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
 
 // Postpone records a failed attempt and sets the time of the next attempt. The wait is the time since the step began,
-// at least one minute and at most six hours. away: the server did not accept this box.
+// at least one minute and at most six hours. away: see Step.Away.
 func (s *Step) Postpone(now time.Time, why error, away bool) {
 	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
 	s.Error, s.Away = why.Error(), away

@@ -65,15 +65,15 @@ func (l *Lost) Name() string {
 }
 
 // LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. The moved
-// records keep their state and due time. Each start moves them back to their queues, because a repair may have found
-// the piece, and so does each new bundle of contingency events. LostRecords is safe for concurrent use.
+// records keep their state and due time. Each start of the program, and each new bundle of contingency events, moves
+// them back: the cause may be gone. LostRecords is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
 
 	mu   sync.Mutex
 	why  map[storage.Code]string // the errors of the records that were set aside since this start
-	rest []Lost                  // lost records that are in no queue
+	rest []Lost                  // lost records that Retry found; some may also be in QueueLost
 }
 
 func NewLostRecords(store *storage.Store, log *slog.Logger) *LostRecords {
@@ -177,7 +177,7 @@ func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue st
 }
 
 // List counts the records in QueueLost (total) and returns at most limit lost records: those in QueueLost first, then
-// the records that Retry found outside of the queues.
+// the others that Retry found.
 func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {

@@ -67,7 +67,7 @@ func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error)
 	return entry, h, err
 }
 
-// OfDay iterates by id over the documents of a day (see Head.Days) above an id (after). An error is the last element.
+// OfDay iterates, by id, over the documents of a day (Head.Days) with ids above after. An error is the last element.
 func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		for {
