@@ -37,7 +37,7 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
-	// Transport sends requests. Default: a connpool.Link to BaseURL. Nobody calls its Run: it connects at a request.
+	// Transport sends requests. Default: a connpool.Link to BaseURL without Run, which connects when a request comes.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
@@ -63,8 +63,8 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time in MH's latest answer plus the time since then. A change of the box's clock does not
-// affect it. The result is behind by up to a second and the answer's way, never ahead; zero before the first answer.
+// Time returns MH's time, zero before MH's first answer: the time in MH's latest answer plus the time since then. A
+// change of the box's clock does not affect it. It is never ahead; it lags up to a second plus the answer's delay.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +198,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// answer is an answer of MH, by the names of its members in small letters. A member may have any type: a sealed
-// document counts as accepted even if codigoMsg is a number.
+// answer has the members of MH's answer, by name in small letters. A member may have any type: a sealed document counts
+// as accepted even if codigoMsg is a number.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {

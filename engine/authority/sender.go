@@ -27,7 +27,7 @@ type Sender struct {
 	Now    func() time.Time
 	// DoubtFor is how long MH may work on a sent document; until then NotFound proves nothing.
 	DoubtFor time.Duration
-	// Away reports whether the branch has found MH unreachable. Suspect is called if MH may not answer.
+	// Away reports whether the branch has found MH unreachable. Suspect is called if MH may be unreachable.
 	Away    func() bool
 	Suspect func()
 	// Taken is called with a document's code and MH's words if MH has the document's number under another code.

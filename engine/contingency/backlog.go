@@ -10,7 +10,7 @@ import (
 	"dtegate/storage"
 )
 
-// Backlog is the branch's pending work for MH and its deadlines. A time is zero if no record has it.
+// Backlog is the branch's pending work for MH and its deadlines. A time that applies to no record is zero.
 type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: not in contingency

@@ -110,7 +110,7 @@ func (c *Contingency) pick(ctx context.Context, list []document,
 	return kept, err
 }
 
-// eachDocument calls fn for every document, as pick does.
+// eachDocument calls fn for every document, as pick calls keep.
 func (c *Contingency) eachDocument(ctx context.Context, list []document,
 	fn func(context.Context, document) error) error {
 	_, err := c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) { return false, fn(ctx, o) })

@@ -32,7 +32,7 @@ func (l *lotSizes) sizeFor(code storage.Code, most int) int {
 	return most
 }
 
-// next returns how many documents of a list, at least one, fit into a lot that is too large for none of them.
+// next returns how many documents from the start of a list go into one lot: at least one, within the limit of each.
 func (l *lotSizes) next(list []document, most int) int {
 	n := min(most, len(list))
 	for i := range n {

@@ -31,7 +31,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// Counters returns the metrics that are updated at each event.
+// Counters returns the counters of the contingency. The other metrics are computed when they are collected.
 func (c *Contingency) Counters() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
 }
@@ -57,9 +57,9 @@ func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 		"fact can no longer be corrected under its own code: 24 h from the refusal.", o.RefusedDeadline)
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		o.Oldest)
-	record.SendGauge(ch, "dte_lost_records", "Records that are set aside, or will be, because the store lacks a "+
-		"piece of them after a repair or a rebuild with losses, or because the layout of contingency events does not "+
-		"take them: the others go on, and no deadline counts these. At least 1 while nothing can be counted.", o.Lost)
+	record.SendGauge(ch, "dte_lost_records", "Records that are or will be set aside, because the store lacks a piece "+
+		"of them after a repair or a rebuild with losses, or because the layout of contingency events does not take "+
+		"them. Other records go on; the deadlines ignore these. At least 1 while counting fails.", o.Lost)
 	for _, queue := range owedQueues {
 		record.SendGauge(ch, "dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
 			"invalidate, correct.", o.Waiting[queue], "queue", queue)

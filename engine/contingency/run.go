@@ -33,7 +33,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
+	// A sale holds mu from reading the period until it is stored: no document is stored after its period's end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -217,7 +217,7 @@ func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to st
 
 // Times of the contingency. Options.Hurry divides some of them, to shorten a demonstration.
 const (
-	probeEvery   = 2 * time.Second  // the first time between two probes of MH; the time doubles up to probeMax
+	probeEvery   = 2 * time.Second  // the time between two probes of MH at first; it doubles up to probeMax
 	probeMax     = 30 * time.Second // the longest time between two probes
 	probeTimeout = 4 * time.Second
 	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour,

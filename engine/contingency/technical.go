@@ -24,7 +24,7 @@ const reportNotice = 24 * time.Hour
 // ReportNote is the operator's statement that MH has the technical report of a contingency.
 type ReportNote struct {
 	At        time.Time `json:"at"`
-	Reference string    `json:"reference"` // MH's or the operator's name of the report
+	Reference string    `json:"reference"` // MH's or the operator's name for the report
 }
 
 // stretch is what MH counts as one contingency: periods with gaps shorter than the law's time for an event.

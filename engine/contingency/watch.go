@@ -76,7 +76,7 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH outside of a contingency. Without an answer, a contingency begins, as of began.
+// Check probes MH, unless the branch is in contingency. If MH does not answer, a contingency begins as of began.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -343,7 +343,7 @@ func (c *Contingency) entryOf(code string) (storage.Entry, error) {
 	return c.branch.Store.Get(storage.Code(id))
 }
 
-// periodOf returns the period with a code; nil if the store has lost it: then the times of its documents count.
+// periodOf returns the period with a code; nil if the store has lost it: use the times of its documents instead.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	entry, err := c.entryOf(code)
 	var p *Period
@@ -357,7 +357,7 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 }
 
 // extendCause returns the end of a cause. If another period began before the cause's event was due, MH counts both as
-// one cause, and the cause ends with that period. More than an hour before the event is due, the result is ended.
+// one cause, and the cause ends with that period. More than an hour before the event is due, it returns ended.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

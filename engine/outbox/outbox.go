@@ -94,7 +94,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// Counters returns the metrics that are updated at each event.
+// Counters returns the counters of the deliveries. The other metrics are computed when they are collected.
 func (box *Outbox) Counters() []prometheus.Collector {
 	return []prometheus.Collector{box.metrics.mailed, box.metrics.archived}
 }
@@ -134,7 +134,7 @@ func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
 	// Slots and allowance limit large documents: to lay out 2,000 lines takes 40 MiB and at least a tenth of a second.
 	// A ticket takes two milliseconds; tickets never use up the allowance.
-	slots := max(2, runtime.NumCPU()) // one slow caller leaves a slot, even on a single core
+	slots := max(2, runtime.NumCPU()) // at least two: one slow caller leaves a slot free
 	d.printing = fairqueue.New(fairqueue.Options{Slots: slots, Each: slots / 2, Waiting: 16, Now: now,
 		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
@@ -333,7 +333,7 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	})
 }
 
-// Pauses after a server has refused this box: at first one minute, at most five minutes.
+// Pauses after a failure of a server: at first one minute, at most five minutes.
 const (
 	pauseFirst = time.Minute
 	PauseMost  = 5 * time.Minute
@@ -362,7 +362,7 @@ func (b *breaker) retryAt() time.Time {
 	return b.until
 }
 
-// fail records that the server refused this box. Simultaneous attempts count once.
+// fail records that the server could not be used. Simultaneous attempts count once.
 func (b *breaker) fail(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -372,7 +372,7 @@ func (b *breaker) fail(now time.Time, why error) {
 	}
 }
 
-// reset records that the server accepted this box, or that no record needs the server.
+// reset records that the server works, or that no record waits for it.
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	// maxLife is the longest idle time of a connection; Link.life is shorter if the server closes connections earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
-	// retryFirst is the pause after a failed connect for a spare connection; it doubles up to retryMax.
+	// retryFirst is the pause between a failed connect and the next spare connection; it doubles up to retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
 	// stale is the age of a connect after which a new request starts another, because the first SYN may be lost.
@@ -353,7 +353,7 @@ func (l *Link) postpone() {
 	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // the branches do not connect all at once
 }
 
-// tend replaces the connections that have been idle for their whole life, and returns the time until its next call.
+// tend replaces idle connections whose time conn.retire has come, and returns the time until its next call.
 func (l *Link) tend() time.Duration {
 	now := time.Now()
 	next := now.Add(time.Hour)
