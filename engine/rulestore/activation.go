@@ -23,14 +23,14 @@ type Order struct {
 	Who, Reason string
 	// Dry runs every step except stepRecord, and changes nothing.
 	Dry bool
-	// FewerCases admits a bundle with fewer golden cases than the replaced bundle, and catalogues with which a rule
-	// refuses a golden case of that rule.
+	// FewerCases admits a bundle with fewer golden cases than the replaced bundle, and catalogues with which some rule
+	// refuses one of its own golden cases.
 	FewerCases bool
 }
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepLines  = "lines"  // the module has fuel for the golden cases with the largest number of lines: see PeakFuel
+	stepLines  = "lines"  // the module's fuel suffices for the golden cases with the most lines possible: see PeakFuel
 	stepCases  = "cases"  // at least as many golden cases as the replaced bundle; for catalogues: see stillMade
 	stepDates  = "dates"  // the bundle would be in force on some day
 	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
@@ -204,8 +204,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares a bundle's number of golden cases with the number of cases of the bundle that it replaces, the
-// bundle in force of its generation. Catalogues have no cases: see stillMade.
+// coveredBy returns an error if a bundle has fewer golden cases than the bundle that it replaces: the bundle in force,
+// if both are of one generation. Catalogues have no cases: see stillMade.
 func (s *Store) coveredBy(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
 	if i.Kind == "catalogue" {
 		return s.stillMade(ctx, r, i, on)

@@ -54,7 +54,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
-	if policy != Refuse { // Refuse counts no failure: several would make the branch return to the previous rule
+	if policy != Refuse { // with Refuse, failures must not make the branch return to the previous rule
 		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
 	}
 	book := s.Book()

@@ -21,8 +21,8 @@ type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is one form of the stored document: its last correction; without corrections, the normal form; without a
-	// normal form, the contingency form.
+	// document is one form of the stored document: the correction that the head names, or else the normal form, or else
+	// the contingency form.
 	document []byte
 	// deferred is the contingency form of a document that has both forms; otherwise nil.
 	deferred []byte
@@ -184,7 +184,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes a period's stored documents of a candidate's type with the candidate. It lets sales go first.
+// Backtest computes the stored documents of the candidate's type in a period with the candidate. Sales go first.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)
@@ -298,7 +298,7 @@ type pacer struct {
 	used  time.Duration // processor time when the slice began
 	began time.Time     // clock time when the slice began; the clock is cheaper to read than the processor time
 	sales int64
-	seen  time.Time // when sales last increased
+	seen  time.Time // when sales was last seen to increase
 }
 
 // GiveWay returns a function that background work calls between two pieces of work. While the tills sell, it pauses the

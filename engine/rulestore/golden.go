@@ -75,8 +75,8 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 }
 
 // stillMade makes the documents of other rules' golden cases with new catalogues (r), and returns an error if a rule
-// refuses one of the cases: the catalogues may lack a code, or have a text that a layout refuses. Texts may differ.
-// Only the rules that will be in force together with the catalogues count.
+// refuses one of the cases: the catalogues may lack a code, or have a text that a layout refuses. A new text alone
+// is no error. Only the rules that will be in force together with the catalogues count.
 func (s *Store) stillMade(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
 	catalogues, err := dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"])
 	made := 0
@@ -242,7 +242,7 @@ func textDiffers(path string, want, made dte.Value) string {
 }
 
 // PeakFuel runs a rule's golden cases, with their lines repeated up to the largest number of lines. It returns the most
-// fuel that a call of the rule's module has used since its load. A manifest should declare ten times this amount.
+// fuel that a call of the module has used since it was loaded. A manifest should declare ten times this amount.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {

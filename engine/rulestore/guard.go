@@ -227,8 +227,8 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// A single till's requests must not make the branch leave a bundle that was pushed for all tills, whether MH refuses
-// the sales (tally) or their evaluations fail (failures).
+// A bundle is pushed for all tills. One till's sales alone therefore make the branch leave it only at these limits,
+// whether MH refuses the sales (tally) or their evaluations fail (failures).
 const (
 	AloneHarms   = 10 // the least number of harmed sales, if one of several points of sale alone has used the bundle
 	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle

@@ -22,8 +22,8 @@ import (
 // floor returns the highest version of a bundle's generation that has begun here or will have begun on the bundle's
 // first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would return
 // unnoticed on a later day. A version that begins after the new bundle does not block a correction for today. A version
-// that was taken off does not count once none of its signers' keys is pinned: a thief's version could be the highest
-// possible version.
+// that was taken off does not count once none of its signers' keys is pinned: a thief with a stolen key could have
+// signed the highest possible version.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	signed := func(i *shelved) bool {
 		return slices.ContainsFunc(s.o.Keys.Pinned, func(k bundle.Key) bool { return slices.Contains(i.Signers, k.ID) })
@@ -87,8 +87,8 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 // longestReturn is the most years from an original to the issue of a note or return (MF2 p.27).
 const longestReturn = 2
 
-// ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years: its
-// generation goes on, and in that generation it was in force on any of these days or serves earlier originals.
+// ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years. Its
+// generation is still used or will be, and it was in force there on one of these days or serves earlier originals.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false

@@ -36,8 +36,8 @@ func (e *BundleError) Unwrap() error { return e.Err }
 // ErrNoRule means that no rule of this kind and document is in force yet.
 var ErrNoRule = errors.New("no rule is in force")
 
-// Book is a set of rules that is ready for issuing. It has each document rule with the filler of its schema and
-// the facts for its module's inputs, and each event with its filler.
+// Book is a set of rules that is ready for issuing. It has each document rule with the filler of its schema and the
+// binding of its module, and each event with its filler.
 type Book struct {
 	rules      []*rules.Rule // by version
 	catalogues *dte.Catalogues

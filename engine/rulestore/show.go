@@ -52,7 +52,7 @@ type ShownBundle struct {
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why the bundle may not be used, null if it may be used.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of the generation that was ever in force. A bundle pushed for today must exceed it.
+	// Floor is the highest version of the generation that has begun here. A bundle pushed for today must exceed it.
 	Floor string `json:"floor"`
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`
@@ -177,17 +177,17 @@ func newMetrics() *metrics {
 	return &metrics{
 		activations: record.NewCounters("dte_rule_activations_total",
 			"Rule bundles that were pushed, by result: activated, refused.", "result", "activated", "refused"),
-		steppedBack: record.NewCounters("dte_rule_step_backs_total", "Steps to another rule bundle: rollback by an "+
-			"operator, return by the branch itself, reinstate by an operator after a return, cancel of one to come "+
-			"and again when it is pushed again; and acknowledge of a return.", "way", wayRollback, wayReturn,
-			wayReinstate, wayCancel, wayAgain, wayAcknowledge),
+		steppedBack: record.NewCounters("dte_rule_step_backs_total", "Steps to another rule bundle, by way: rollback "+
+			"(an operator), return (the branch itself), reinstate (an operator, after a return), cancel (of a bundle "+
+			"not in force yet), again (a cancelled bundle was pushed again), acknowledge (of a return).", "way",
+			wayRollback, wayReturn, wayReinstate, wayCancel, wayAgain, wayAcknowledge),
 		shadowed: record.NewCounters("dte_rule_shadow_documents_total",
 			"Live sales that a shadow computed, by the result of the comparison.", "result", MadeSame, MadeOther,
 			MadeLayout, MadeRefused, MadeFailed),
 		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
-			Help: "Sales and invalidations refused because their rule failed and no other may compute them."}),
+			Help: "Sales and invalidations refused because their rule failed and no other rule may compute them."}),
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
-			Help: "Sales whose rule failed and that the last good one computed."}),
+			Help: "Sales whose rule failed and that the last good rule computed."}),
 	}
 }
 
@@ -233,7 +233,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		}
 		if r.Expires != "" {
 			at("dte_rule_expiry_timestamp_seconds", "When a rule in force that has no successor ends, as Unix time. "+
-				"After that it goes on all the same.", r.Expires, 1, "kind", r.Kind, "document", r.Document)
+				"It stays in force after that.", r.Expires, 1, "kind", r.Kind, "document", r.Document)
 		}
 		if r.Expired {
 			expired++

@@ -160,8 +160,8 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores the bundles from their records, and adds the new shipped bundles (shipped is by file name). A shipped
-// bundle is new if its version is above its floor, or if its own record is unusable. A faulty shipped bundle
+// Load restores the bundles from their records, and adds the new shipped bundles; shipped maps file names to bundles. A
+// shipped bundle is new if its version is above its floor, or if its own record is unusable. A faulty shipped bundle
 // fails the first start; later starts log the fault, and the branch continues with the stored bundles. In place of a
 // faulty stored bundle, the branch uses the newest bundle that opens and for which pinned keys or the box vouch.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {

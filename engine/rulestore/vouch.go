@@ -168,7 +168,7 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord returns the unusable record under the code of a bundle that is not taken off; or nil.
+// misplacedRecord returns the record under a bundle's code if it is unusable and not taken off, or nil.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {
