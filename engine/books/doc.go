@@ -28,7 +28,7 @@
 //	invalidated, event in the month          anulados (p. 55), whatever the document's month; not 15 and 18, which
 //	                                         are not in the list of types
 //	01 invalidated in a later month          its own month as sealed; the event's month: a negative row (p. 10)
-//	11 invalidated in a later month          likewise; in anexo02 only of column Q: O, P, R, S take no negative amounts
+//	11 invalidated in a later month          likewise; anexo02 only for column Q: O, P, R, S take no negative amounts
 //	18 invalidated in a later month          likewise; the month of the event adds the amounts again
 //	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated
 //	                                         documents and nothing negative

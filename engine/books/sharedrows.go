@@ -191,7 +191,7 @@ func (d *sealed) bookNumber() string {
 }
 
 func consumerCells(date, establishment, first, last string, s *share, documents int) []string {
-	third := s.exports[others] // no sale of the taxpayer's (art. 83 h)
+	third := s.exports[others] // not the taxpayer's own sale (art. 83 h)
 	return []string{day(date), establishment, first, last, "", money(s.exempt), money(s.nonSubject), money(s.taxed),
 		money(s.exports.total().Sub(third)), money(s.total().Sub(third)), money(third), strconv.Itoa(documents),
 		text(s.adjust)}

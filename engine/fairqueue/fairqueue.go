@@ -202,9 +202,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until done is closed, at most for limit.
+// Await waits until done is closed, for at most limit. If limit is 0 or less, as for most sales, it does not wait.
 func Await(limit time.Duration, done <-chan struct{}) {
-	if limit > 0 { // most sales come later, and need no timer
+	if limit > 0 {
 		select {
 		case <-done:
 		case <-time.After(limit):

@@ -32,7 +32,7 @@ type Security string
 const (
 	// Mandatory sends only with encryption: from the first byte on port 465 (RFC 8314), by STARTTLS on any other port.
 	Mandatory Security = "mandatory"
-	// Opportunistic uses STARTTLS if the server offers it. An attacker on the way can remove the offer and read the
+	// Opportunistic uses STARTTLS if the server offers it. An attacker in between can remove the offer and read the
 	// message, but never a password.
 	Opportunistic Security = "starttls"
 	// None sends without encryption, to a server on the same machine.
@@ -186,8 +186,8 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set if
-// setup is not 0 and the reply code is setup or higher. The server's reply becomes one line of limited length.
+// failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set for a
+// wrong certificate, for errSetup and, if setup is not 0, for reply codes from setup on. The reply becomes one line.
 func failed(doing string, setup int, err error) Outcome {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	o := Outcome{Setup: certificate || errors.Is(err, errSetup)}

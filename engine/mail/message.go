@@ -167,7 +167,7 @@ const (
 	Invalidated              // invalidated at MH
 )
 
-// Facts are the contents of a message about a document. HTML's special characters are escaped.
+// Facts are the contents of a message about a document. Compose escapes the special characters of HTML.
 type Facts struct {
 	State State
 	Test  bool // ambiente 00

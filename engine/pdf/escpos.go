@@ -21,7 +21,7 @@ const (
 	posPlain   = "\x1d!\x00"     //
 	posReverse = "\x1dB\x01"     // GS B: white on black
 	posForward = "\x1dB\x00"     //
-	posCut     = "\x1dV\x42\x00" // GS V 66: feed to the knife, cut and leave a bridge
+	posCut     = "\x1dV\x42\x00" // GS V 66: feed to the cutter, and cut all but a bridge of paper
 )
 
 // posColumns is how many letters of font A and of font B fit on a line.

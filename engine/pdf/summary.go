@@ -97,7 +97,7 @@ func (b *builder) summary(v *View) {
 		row(sum.name)
 	}
 	for _, m := range s.Members() {
-		// a member that the view prints elsewhere; it may not be an amount
+		// named: the type's view prints this member, and the member need not be an amount
 		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
 		if _, known := labels[m.Name]; !known && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
 			!slices.ContainsFunc(b.own.Fields, named) {

@@ -21,7 +21,7 @@ type Column struct{ Letter, Name string }
 //go:embed sample.json
 var made []byte
 
-// Files are the month's files in the manual's order. It panics if sample.json has a fault.
+// Files returns the month's files in the manual's order. It panics if sample.json has a fault.
 func Files() (list []File) {
 	if err := json.Unmarshal(made, &list); err != nil {
 		panic(err)

@@ -140,7 +140,7 @@ func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	}
 }
 
-// Strip draws lines one below the other from y on. The end of the page does not count.
+// Strip draws lines one below the other from y on. It ignores the end of the page.
 func (c *Canvas) Strip(lines []Line, x, y, width float64) {
 	for _, l := range lines {
 		c.drawLine(l, x, y, width)
