@@ -293,6 +293,9 @@ func (s *sale) untrue(honest, forged, facts dte.Value) (wrong []string) {
 		if v.Kind() == dte.KindNull && said.Kind() == flat(facts)[s.honest.Place(unnumbered(path)).Fact].Kind() {
 			continue // the honest bundle leaves the fact to MH's member: codEstable
 		}
+		if mh, shown := says[path+"MH"]; has && said.IsNull() && shown && string(mh.Append(nil)) == string(v.Append(nil)) {
+			continue // the forged bundle does too
+		}
 		for above := path; !has && above != ""; { // its object or its list is null
 			above = above[:max(0, strings.LastIndexAny(above, ".["))]
 			said, has = says[above]

@@ -215,6 +215,11 @@ func TestForged_Form(t *testing.T) {
 			{"name", "shape", values(bundle.Shapes...)}, {"use", "use", values(bundle.Groups...)}, {"name", "equals", values("X")},
 			{"name", "to", values("none", "apendice", "resumen.pagos", "line.precioUni", "emisor.nombre", "identificacion.fecEmi")},
 			{"to", "label", values("Nota")}}
+		lossy := maps.Clone(f.parts) // a form that ignores the receiver's NIT, NRC and activity
+		lossy["form.json"] = bytes.ReplaceAll(form, []byte(`"taxpayer"`), []byte(`"consumer"`))
+		if _, _, err := f.make(lossy, f.facts[0], nil); err == nil && !bytes.Equal(lossy["form.json"], form) {
+			t.Error("the receiver is read as a consumer")
+		}
 		refused, made := 0, 0
 		for _, example := range slices.Sorted(maps.Keys(honest.Form.Examples)) {
 			body, err := dte.Parse(honest.Form.Examples[example])
