@@ -82,7 +82,7 @@ type Agent struct {
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // after a refused version, no later version is read before this time
-	grave                      []string  // digests of bundles in force that MH refused at the last poll
+	grave                      []string  // digests of the bundles in force whose documents MH refused at the last poll
 	recalled                   bool      // recall has read this box's last status, in this run and epoch
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
@@ -90,9 +90,10 @@ type Agent struct {
 
 	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state
-	// The highest number of each series that this box's key is known to have reported, in this run. Replaced as a whole
+	// The highest number of each series that this run has read in the box's store or last status. The map is never
+	// changed, only replaced.
 	reported map[string]uint64
-	// The latest verified version; nil: none, or no key that is pinned today signed it
+	// The latest verified version; nil: there is none, or no key that is pinned now has signed it
 	desired  *fleetproto.Desired
 	troubles map[string]error // current errors, by the part of the work
 	asked    time.Time        // when the store last answered about the desired state
@@ -208,7 +209,7 @@ type Rules interface {
 	// Bundles returns all bundles of the shelf, even those taken off.
 	Bundles() []Bundle
 	// Admit passes a bundle's file through all steps of the branch's admission. An error is the branch's fault, not the
-	// bundle's: the agent tries again. A bundle on the shelf is admitted.
+	// bundle's: the agent tries again. Admit accepts a bundle that is in force or coming already.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
 	// StepBack puts a bundle of the shelf in force again, even a retired bundle. The bundle's first day must have come.
 	StepBack(ctx context.Context, to Bundle, o Order) error
@@ -304,7 +305,7 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version signed by
-// the director if the box had none before, if digests link it to the last accepted version (whoever signed the
+// the director if the box had no version before, if digests link it to the last accepted version (whoever signed the
 // versions between), or if it mends a loss of the store. Only the last accepted version has an effect. After a refused
 // version, later versions are read at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {

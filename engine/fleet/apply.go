@@ -117,9 +117,9 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 		Digest: r.Digest, Document: r.Document, Reason: reason})
 }
 
-// ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch's admission refuses
-// the bundle. An error is a fault of the store or of the box. For a bundle of the live state, an error may also mean
-// that the branch has left the bundle; it then recurs until the centre or the branch decides differently.
+// ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch does not take the
+// bundle. An error is a fault of the store or of the box. If the branch has left or superseded a bundle of the live
+// state, ensureRule returns an error until the centre or the branch decides differently.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -179,7 +179,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
-// cancelled reports whether the centre took a bundle off whose first day is still to come.
+// cancelled reports whether the centre took a bundle off and the bundle's first day is still to come.
 func (a *Agent) cancelled(b *Bundle) bool {
 	return b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now())
 }
@@ -230,7 +230,7 @@ func (r *tookRule) skip(o tookRule) bool {
 	return at >= 0
 }
 
-// inForce returns a state's bundle in force on a day, with the kind and document of another bundle (like); or nil.
+// inForce returns the bundle of a state that is in force on a day and has the kind and document of like; or nil.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
 		if r.SameDocument(like) && r.From <= day {
@@ -340,10 +340,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	for _, r := range a.state.Took {
 		b, to := find(shelf, r.Rule.Digest), inForce(wanted, r.Rule, dte.Date(a.o.Now()))
 		coming := b != nil && b.Where == Coming
-		for _, o := range a.state.Took { // one roll-out brought r and o, and o replaced the wanted bundle
+		for _, o := range a.state.Took {
 			if to != nil && o.Rollout == r.Rollout && find(r.Before, to.Digest) == nil &&
 				find(o.Before, to.Digest) != nil {
-				r.skip(o)
+				r.skip(o) // r and o came together, r replaced o, and o replaced the wanted bundle
 			}
 		}
 		if named(d.Live.Rules, r.Rule.Digest) {
@@ -385,10 +385,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit fills in Took for an enrolled box without state, because an earlier box may have filled its rule store. It
-// assumes that a bundle outside the live state replaced the live state's bundles of its document, and that any other
-// bundle replaced the lower bundles, down to and including the highest outside the live state. A bundle in force from
-// another group (Told) gets no entry and stays; a coming bundle begins only if the new group wants it.
+// inherit fills in Took for an enrolled box without state: its rule store may have bundles that an earlier box
+// admitted. It assumes that a bundle outside the live state replaced the live state's bundles of its document, and that
+// a bundle of the live state replaced the lower bundles of its document, down to the highest bundle outside the live
+// state. A bundle that another group put in force (see Told) gets no entry and stays.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxForeign is how many objects without a trusted signature the box skips before the next enrolment: anybody with
-	// the store's credentials may have written objects under future keys.
+	// the store's credentials may have written objects for future epochs.
 	maxForeign = 16
 	// againEvery is the number of looks after which the box reads its own enrolment again: the director may have signed
 	// it again, with other points of sale or another key, or a rolled-back store may have given the epoch to another
@@ -99,8 +99,8 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	// Without a trusted enrolment nothing changes. If the store stopped answering, an unread enrolment may be this
-	// box's own.
+	// Nothing changes without a trusted enrolment, or if the store stopped answering while an enrolment that was not
+	// read yet may be this box's own.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
 		return before, 0, answered, fault
 	}
@@ -201,7 +201,7 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 }
 
 // lacks returns errBehind if the branch gave a number at p above the last number in this store. It ignores closed
-// points, and series of years before both the enrolment n and the box's date: the date may be wrong.
+// points, and series of years before the enrolment n and before the box's date, which may be wrong.
 func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for _, series := range slices.Sorted(maps.Keys(given)) {

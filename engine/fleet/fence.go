@@ -20,7 +20,7 @@ type Fence struct {
 	standing Standing
 	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
-	cloned   bool          // another copy of this box runs
+	cloned   bool          // see Standing.Cloned
 	// compare returns a channel that is closed once the store has answered whether this box shipped more in an epoch
 	// than the box knows; nil: no sale waits
 	compare func(epoch int64) <-chan struct{}
@@ -30,7 +30,8 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced: another box has or had the branch, or Cloned. Cloned: a copy or an old image of this box runs.
+	// Replaced: another box has or had the branch, or Cloned is true. Cloned: a copy of this box runs, or this box is
+	// an old image of itself.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // the enrolment's points of sale that this box took: it may number only these
 	// Behind is why the box took fewer points: its store lacked numbers at the last comparison. Empty: it took all.
@@ -53,7 +54,7 @@ func (f *Fence) Standing() Standing {
 	return s
 }
 
-// Close ends the numbering, because another copy of this box runs.
+// Close ends the numbering: a copy of this box runs, or this box is an old image of itself.
 func (f *Fence) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

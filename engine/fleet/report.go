@@ -115,7 +115,7 @@ func highest(lists ...map[string]uint64) map[string]uint64 {
 }
 
 // lastStatus returns the last status of an epoch, and whether the epoch's enrolment has Stolen. The status is nil if
-// neither this box nor the box of the enrolment signed one; this box then overwrites any status there.
+// neither this box nor the box of the enrolment signed it.
 func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.Status, stolen bool, err error) {
 	keys, object := []fleetproto.Key{fleetproto.Public(a.o.Box)}, []byte(nil)
 	if epoch > 0 { // before it is enrolled, a box reports as epoch 0
@@ -135,9 +135,9 @@ func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.S
 }
 
 // recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
-// state. It uses only the numbers in the branch's last status. If this box's key signed that status, and the store
-// lacks numbers in it, recall closes the fence: the box is an old image or a copy, or its store was made again and ends
-// too low. The box's statuses keep the higher numbers for the next box.
+// state. It uses only the numbers in the branch's last status. If this box's key signed that status, and the box's
+// store lacks numbers that the status names, recall closes the fence: the box is an old image or a copy, or its store
+// was made again and ends too low. The box's statuses keep the higher numbers for the next box.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {

@@ -28,8 +28,8 @@ type Desired struct {
 	// that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
 	// Mends are versions that boxes have verified and the store has lost or replaced. If a box's latest version is in
-	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know;
-	// Previous is the store's.
+	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know,
+	// Previous has the digest of the object in the store.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
 	Issued  time.Time  `json:"issued" is:"set"`
 	Expires time.Time  `json:"expires"`     // after this time a box raises an alarm, and keeps its state
@@ -87,8 +87,8 @@ func RuleOf(b *bundle.Bundle, file []byte, ambiente string) Rule {
 
 func (r Rule) String() string { return r.Name + " " + r.Version }
 
-// Rollout is a state that boxes apply ring by ring, before it becomes Live. Name, Rules and Settings do not change
-// meanwhile: a widening changes only the ring.
+// Rollout is a state that boxes apply ring by ring, before it becomes Live. Name and State do not change meanwhile: a
+// wider ring changes only who applies the state.
 type Rollout struct {
 	Name  string `json:"name" is:"name"`
 	State State  `json:"state"`
@@ -113,7 +113,7 @@ type ClosedPoint struct {
 	Establishment string `json:"establishment" is:"establishment"` // "M001"
 	Point         string `json:"point" is:"point"`                 // "P001"
 	Year          int    `json:"year" is:"set"`                    // the series' year, in El Salvador's time
-	// the epoch of the box that replaced the lost box, for people; the closing applies to every box of the branch
+	// Since is the epoch of the box that replaced the lost box, for people. The point is closed for every box.
 	Since int64 `json:"since" is:"set"`
 }
 
@@ -254,7 +254,7 @@ func (d *Desired) check() error {
 // not suffice to take a branch from its box. A box that finds a higher epoch of another box issues no more numbers.
 //
 // A box that is not enrolled yet writes its status, with its key, like any other box. The operator compares the key's
-// Fingerprint with that on the box's screen, and enrols the box.
+// Fingerprint with the fingerprint on the box's screen, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
 	Branch string `json:"branch" is:"name"`
@@ -264,7 +264,7 @@ type Enrolment struct {
 	Group  string    `json:"group,omitempty" is:"name?"`
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at" is:"set"`
-	First  time.Time `json:"first,omitzero"` // of an enrolment that was signed again: its first At
+	First  time.Time `json:"first,omitzero"` // the At of the first signature, if the enrolment was signed again
 	By     string    `json:"by" is:"set"`
 	// After is the version of the group's desired state that the box must verify before it issues numbers, because that
 	// version closes points of sale. 0: none.

@@ -159,7 +159,6 @@ func encode(name string, p any) ([]byte, error) {
 	return b, parse(name, b, reflect.New(reflect.TypeOf(p).Elem()).Interface())
 }
 
-// parse reads a payload strictly and checks it.
 func parse(name string, data []byte, into any) error {
 	if _, err := (signed.Form{Name: name, Wrong: ErrFormat}).Parse(data, into); err != nil {
 		return err

@@ -153,7 +153,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			last = max(last, n)
 		}
 	}
-	// Check also the next epochs: the last enrolment may be lost, or missing in the list.
+	// Check the next epoch too: the last enrolment may be lost, or missing in the list.
 	for epoch := int64(1); epoch <= last+1; epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
@@ -329,8 +329,8 @@ const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch has filled the folder. It empties the folder if its content is another box's,
-// or if files of the note are missing.
+// resume returns how far an earlier fetch has filled the folder. It empties the folder if the note is missing,
+// unreadable or another box's, or if files of the note are missing or too short.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

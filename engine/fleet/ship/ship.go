@@ -59,9 +59,9 @@ type Options struct {
 	// the box's store did not write the file: another box's card may be in the box. after and end are the place from
 	// which the file continues the copy; "": the copy begins with the file.
 	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
-	// Has reports whether the box's store has the last changes in bytes of a copy.
+	// Has reports whether the box's store has the last changes that these bytes of a copy contain.
 	Has func([]byte) (bool, error)
-	// Restart makes the copy begin again, in files with later names than this file.
+	// Restart makes the copy begin again, in files whose names come after file.
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
@@ -292,7 +292,6 @@ func (s *Shipper) reaches(p place) bool {
 	return s.state.File == "" || p == s.state.Head.After || p.File == s.state.File && p.End <= s.state.Offset
 }
 
-// files returns the names of the copy's files, ascending.
 func (s *Shipper) files() (names []string, err error) {
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
 	for _, path := range paths {
@@ -402,9 +401,9 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 	return s.shipped(l)
 }
 
-// Compared returns a channel that is closed once the store has answered, since the start, that it has no later piece of
-// an epoch than this box knows. Before that, Cloned is called if the box has shipped a later piece: an old image of the
-// whole box was put back.
+// Compared returns a channel that is closed once the store has answered, in this run, that it has no piece of an epoch
+// after the pieces that this box knows. If this box has shipped a piece that it does not know, Cloned is called
+// instead: an old image of the whole box was put back.
 func (s *Shipper) Compared(epoch int64) <-chan struct{} {
 	s.bell.Ring()
 	return s.comparison(epoch)
@@ -526,7 +525,6 @@ func (s *Shipper) chest(epoch int64) chest {
 	return chest{store: s.o.Store, chain: s.o.Chain, branch: s.o.Branch, epoch: epoch, box: fleetproto.Public(s.o.Box)}
 }
 
-// save changes the state and saves it.
 func (s *Shipper) save(change func(*state)) error {
 	s.mu.Lock()
 	change(&s.state)

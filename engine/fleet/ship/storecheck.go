@@ -16,7 +16,6 @@ import (
 // lookAgain is how often the shipper looks for a new date, to make one check a day. The first look waits as long.
 const lookAgain = time.Hour
 
-// checked is the result of the last check.
 type checked struct {
 	at     time.Time // of the last complete check; zero: there was none
 	lacks  string    // the lost pieces that the box cannot ship again, or ""
@@ -238,7 +237,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the first part that a function accepts, next to a gap; nil if there is none.
+// neighbour reads the part next to a gap, for which the function is returns true; nil if there is none.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {

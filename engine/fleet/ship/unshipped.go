@@ -139,7 +139,7 @@ func (s *Shipper) caughtUp(err error) {
 	}
 }
 
-// leave releases all waiting callers; from then on no change waits for the store. why is the reason to log, or "".
+// leave releases all waiting callers. No change waits again before caughtUp allows it. why is the reason to log, or "".
 func (s *Shipper) leave(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
