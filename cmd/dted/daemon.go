@@ -42,7 +42,7 @@ import (
 	"dtegate/storage"
 )
 
-// daemon is the whole appliance. Its parts are connected in this file only.
+// daemon is the whole appliance. Its parts are connected in this file, those of a chain in fleet.go.
 type daemon struct {
 	log      *slog.Logger
 	now      func() time.Time // the branch's clock
@@ -244,7 +244,7 @@ func lateResults(register *documents.Register, branch int64) func(context.Contex
 	}
 }
 
-// admit returns nil if a new document may be issued. The first document waits briefly for MH and the archive.
+// admit returns nil if a new document may be issued. The first waits briefly for MH, the archive and the chain's store.
 func (d *daemon) admit(at records.Point) error {
 	d.witness.await()
 	if err := d.gate.Admit(); err != nil {

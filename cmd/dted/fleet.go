@@ -140,7 +140,7 @@ func (s *status) describe(w *fleetproto.Status) {
 }
 
 // centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed
-// it, and before that computes the latest sales again with a document's rule.
+// it. Before that, it computes the latest sales again if the bundle has the rule of a document.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail

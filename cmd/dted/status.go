@@ -44,7 +44,7 @@ type status struct {
 	started time.Time
 }
 
-// ready returns nil if the branch can issue today. MH may be away.
+// ready returns nil if the branch can issue today, with or without MH.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
@@ -131,7 +131,6 @@ func (s *status) overview() *page.Overview {
 	return o
 }
 
-// countWait bounds how long a status waits for a count.
 const countWait = time.Second
 
 // counted returns a count of documents, or an error after countWait.
@@ -179,8 +178,8 @@ func (s *status) month() *page.Month {
 	return &page.Month{Name: dte.Date(first)[:7], Totals: l.Totals}
 }
 
-// openingHours exports when the branch is open, if configured. Monitoring remembers it while the box is off: a box that
-// is switched off at night is not dead.
+// openingHours exports when the branch is open, if configured. Monitoring keeps these times while the box is off: a box
+// that is switched off at night is not dead.
 func openingHours(branch config.Branch, now func() time.Time) prometheus.CollectorFunc {
 	return func(ch chan<- prometheus.Metric) {
 		first, second, ok := branch.NextOpenings(now().In(dte.Zone))
@@ -188,7 +187,7 @@ func openingHours(branch config.Branch, now func() time.Time) prometheus.Collect
 			return
 		}
 		gauge := func(name, help string, at time.Time) { records.SendGauge(ch, name, help, at) }
-		gauge("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.",
+		gauge("dte_branch_opens_timestamp_seconds", "When the current opening began, or the next one begins.",
 			first.From)
 		gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
 		gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)

@@ -32,9 +32,9 @@ import (
 // lookEvery is how often the files of tokens and certificates are checked. SIGHUP makes Run check them at once.
 const lookEvery = time.Second
 
-// Control manages the token file and the certificates, and records every change of them in the audit trail. dtectl and
-// the admin API both change the token file. The same code finds, applies and records each change, even if it was made
-// while the appliance was stopped.
+// Control manages the token file and the certificates. It records each change of the tokens and of the box's own
+// certificate authority in the audit trail. dtectl and the admin API both change the token file. The same code finds,
+// applies and records each change, even if it was made while the appliance was stopped.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -47,7 +47,7 @@ type Control struct {
 	mu    sync.Mutex
 	file  *config.TokenFile // the token file in force
 	known map[string]string // digest (see mark) of each token in the audit trail, by id
-	stamp certificate.Stamp // of the file that was read last
+	stamp certificate.Stamp // of the token file when it was last read
 }
 
 // Open uses the tokens that Inputs read, and reads the certificates.

@@ -23,7 +23,6 @@ const (
 // renewEvery is how often dted checks whether the box's own certificate is due for renewal.
 const renewEvery = time.Hour
 
-// lan holds the TLS certificates of the listeners.
 type lan struct {
 	own     *certificate.Own               // the box's own certificate authority; nil if no listener needs it
 	keepers map[string]*certificate.Keeper // one for each encrypted listener: "api", "ops"
@@ -121,7 +120,6 @@ func (a *Control) recordReplaced() {
 	a.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
 }
 
-// record writes an act about the box's own authority to the trail.
 func (a *Control) record(act audit.Act) {
 	act.Target, act.Outcome = a.lan.pin, audit.Done
 	a.trail.Note(a.log, act)

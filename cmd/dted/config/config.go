@@ -97,7 +97,7 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 type Authority struct {
 	URL          string `toml:"url" required:""`
 	PasswordFile string `toml:"password_file" required:"" file:"secret"`
-	// Patience is how long a sale waits for MH. Later, MH is asked for the document.
+	// Patience is how long a sale waits for MH. After that, MH is asked whether it has the document.
 	Patience       Duration `toml:"patience" default:"5s" since:"1.1.0"`
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`
@@ -109,7 +109,7 @@ type Contingency struct {
 	Responsible Person `toml:"responsible"`
 	Hurry       int    `toml:"hurry" default:"1" since:"1.1.0"`
 	// Internet lists addresses that show whether the branch has Internet. Without them, only a missing host name or
-	// route shows that the Internet is away.
+	// route shows that the Internet is down.
 	Internet []string `toml:"internet"`
 }
 
@@ -233,7 +233,7 @@ type Webhook struct {
 	SecretFile string `toml:"secret_file" required:"" file:"secret"`
 }
 
-// Fleet is the branch's chain, whose store has what the boxes must run, and each box's status.
+// Fleet is the branch's chain. Boxes read from the chain's store what they must run, and write their status there.
 type Fleet struct {
 	Store       *Archive `toml:"store"` // default: Config.Archive
 	Chain       string   `toml:"chain" required:"" form:"name" since:"1.1.0"`

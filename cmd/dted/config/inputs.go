@@ -180,11 +180,12 @@ type InputOptions struct {
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
 	// Catalogue returns the words for a code of MH's catalogues, for printing. nil: no code has words.
 	Catalogue func(catalogue, code string) (string, bool)
-	// View returns what only a type of document prints, in a generation of its layout. nil: nothing.
+	// View returns what only this type of document prints, in a generation of its layout. nil: nothing.
 	View func(document string, generation int64) *bundle.View
 }
 
-// Inputs reads everything that a start needs, and continues after a fault. It returns all faults, in a fixed order.
+// Inputs reads everything that a start needs, and returns all faults, in a fixed order. Once ctx has ended, it stops at
+// a fault.
 func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
@@ -281,7 +282,8 @@ func tokens(c *Config) (*TokenFile, error) {
 	return file, err
 }
 
-// certificates reads the encrypted listeners' certificates. The box's own may be missing: the start makes it.
+// certificates reads the encrypted listeners' certificates. The box's own certificate may be missing: the start makes
+// it.
 func certificates(c *Config) error {
 	var faults []error
 	for name, l := range c.Listeners() {

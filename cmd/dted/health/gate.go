@@ -75,7 +75,7 @@ func (g *Gate) Space() (free, reserve int64) {
 	return free, g.disk.reserve
 }
 
-// Skew returns how far the box's clock was ahead of MH's at MH's latest answer; false before the first.
+// Skew returns how far the box's clock was ahead of MH's at MH's latest answer; false before the first answer.
 func (g *Gate) Skew() (time.Duration, bool) {
 	_, skew, known := g.clock.State()
 	return skew, known
