@@ -45,7 +45,6 @@ type recallBody struct {
 	Replacement string         `json:"codigoGeneracionReemplazo,omitempty"`
 }
 
-// explain puts the branch's verdict on a document into words.
 func explain(r *engine.Appraisal) string {
 	text := ""
 	switch r.Verdict {

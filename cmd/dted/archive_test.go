@@ -165,7 +165,7 @@ func TestFsck_Archive(t *testing.T) {
 
 	// The appliance puts missing objects back; people must handle the others.
 	said, ok = b.dtectl("fsck", "--archive", "--repair")
-	if ok || !strings.Contains(said, "2 set due again") {
+	if ok || !strings.Contains(said, "2 will be tried again") {
 		t.Errorf("%v %s", ok, said)
 	}
 	b.archived()
@@ -225,7 +225,7 @@ func TestOperator_GivenUp(t *testing.T) {
 		t.Errorf("%v %s", ok, said)
 	}
 	box.answer(0)
-	if said, ok := b.dtectl("delivery", "retry", "--all"); !ok || said != "1 set due again\n" {
+	if said, ok := b.dtectl("delivery", "retry", "--all"); !ok || said != "1 will be tried again\n" {
 		t.Errorf("%v %s", ok, said)
 	}
 	soon(t, "it is mailed", func() bool {

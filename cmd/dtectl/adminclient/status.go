@@ -108,7 +108,7 @@ func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []strin
 	case done.Retried+done.Forgotten == 0:
 		return errors.New("no delivery of these documents was given up: nothing was done")
 	case do == "retry":
-		term.Printf("%d set due again\n", done.Retried)
+		term.Printf("%d will be tried again\n", done.Retried)
 	default:
 		term.Printf("%d forgotten\n", done.Forgotten)
 	}

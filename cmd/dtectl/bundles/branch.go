@@ -174,7 +174,6 @@ func (c *listCommand) print(s *rulestore.Listing) error {
 	return nil
 }
 
-// short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
 // brief returns the first line of a text, without the output of a trapped module, which may fill a page.

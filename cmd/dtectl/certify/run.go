@@ -94,7 +94,8 @@ func (r *Runner) waits() bool {
 	return r.wants(contingency) && c.Sealed < c.Wanted && (r.undecided() > 0 || r.round >= c.Sealed)
 }
 
-// undecided returns the number of documents and events that MH has still to decide. Owed may be two seconds old.
+// undecided returns the number of documents and events that MH has still to decide. It does not read Owed, which may be
+// two seconds old.
 func (r *Runner) undecided() (n int) {
 	for _, c := range r.status.Authorisation.Kinds {
 		n += c.Waiting
@@ -150,7 +151,6 @@ func (r *Runner) eventDue() bool {
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round && r.undecided() == 0
 }
 
-// one sends one test and records its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
 	// The Idempotency-Key contains the ordinal. For a key of an earlier run, the branch returns that run's document.
@@ -281,7 +281,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	return note(rng, kind, pool[at], original), pool[at], nil
 }
 
-// invalidate invalidates an invoice. The reasons alternate: the sale is rescinded, another invoice replaces it.
+// invalidate invalidates an invoice. Two reasons alternate: the sale is rescinded, or another invoice replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	pool, at := r.pools[sales[0]], 0 // the oldest: a later run must choose the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,

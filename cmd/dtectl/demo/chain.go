@@ -52,8 +52,8 @@ func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	d := &chainDemo{dir: dir, shown: shown(dir), store: addresses[0], page: addresses[1], addresses: addresses}
 	for i, name := range Branches {
 		b := newDemo(filepath.Join(dir, name), int64(i+1), addresses[2+2*i], addresses[3+2*i])
-		b.copied = "second_copy = \"copy\"      # of which the chain's store gets a copy, see [fleet]: put it on a " +
-			"second medium\n"
+		b.copied = "second_copy = \"copy\"      # put it on a second medium; it is shipped to the chain's store, see " +
+			"[fleet]\n"
 		b.fleet = fmt.Sprintf(`
 [fleet]
 chain = %q
@@ -123,13 +123,12 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 	return nil
 }
 
-// writeConfigs writes the settings of the centre and the configurations of the branches.
 func (d *chainDemo) writeConfigs(dir string) error {
 	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain:
 # dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
 chain = %q
 ambiente = "00"
-cache = "fleet-cache"       # for what never changes in the store
+cache = "fleet-cache"       # copies of the store's objects that never change
 rules_threshold = 1
 
 [store]
@@ -141,10 +140,10 @@ path_style = true
 
 [director]                  # dtectl fleet keygen
 public = "director.pub"
-key = "director.jwe"        # sealed; status, log and serve do without
+key = "director.jwe"        # sealed; status, log and serve do not need it
 passphrase_file = "director.passphrase"
 
-[[rules_key]]               # whose bundles are published: as the boxes pin them
+[[rules_key]]               # only bundles signed by these keys are published; the boxes pin the same keys
 id = "demo"
 file = "%s/rules.key.pub"
 `, demoChain, d.store, demoBucket, demoAccess, Branches[0])))

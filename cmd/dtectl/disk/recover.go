@@ -196,7 +196,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes a new store if necessary. done reports whether it made the store or, with --dry-run, would have.
+// assemble makes a new store if necessary. done reports whether it made a store or, with --dry-run, would make one.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)
@@ -512,9 +512,9 @@ right card or a backup first, and name it with --from, or what the box shipped, 
 medium has are given up by name:
 
 `
-	incompleteAdvice = `No number is proposed: put back what the chain's store has lost, from its own versions,
-move the store that was made away, and repeat this. If it cannot be had, give this box new points of sale. Or find each
-series' last number, and type it for N:
+	incompleteAdvice = `No number is proposed: restore what the chain's store has lost, from the object versions that it
+keeps, move the store that was made here away, and repeat this command. If nothing can be restored, give this box new
+points of sale. Or find each series' last number, and type it for N:
 
 `
 	numberAdvice = `N is the last number of the series: see the tills' last receipts, the sent mails, or MH's portal.
@@ -551,7 +551,6 @@ func brief(series string, owed *storage.Owed) string {
 // ownRoom is how many numbers a series of the box's own records leaves out, if nothing bounds its last number.
 const ownRoom = 1000
 
-// losses parses the losses that the operator accepts.
 func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	for _, text := range r.AcceptLoss {
 		l, err := storage.ParseLoss(text)

@@ -57,7 +57,6 @@ func (d *doctor) secrets() {
 	}
 }
 
-// tokens counts the active tokens, and checks their permissions.
 func (d *doctor) tokens(file *config.TokenFile) {
 	active := 0
 	for _, t := range file.Tokens {

@@ -77,7 +77,6 @@ func (d *doctor) running(ctx context.Context) {
 	d.listed(&list)
 }
 
-// listed judges the store's list of bundles.
 func (d *doctor) listed(list *rulestore.Listing) {
 	for _, r := range list.Rules {
 		switch {

@@ -112,7 +112,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports a mark that the appliance has not read without a fault within proofLate.
+// markOf reports a mark whose last reading without a fault is older than proofLate.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",

@@ -100,7 +100,6 @@ func (b *Branch) deadline() (at time.Time) {
 	return at
 }
 
-// silent reports whether a branch has reported nothing for SilentAfter.
 func (b *Branch) silent(now time.Time) bool { return b.Seen.IsZero() || now.Sub(b.Seen) > SilentAfter }
 
 // judge finds the concerns of each branch, and orders the branches.
@@ -253,8 +252,8 @@ func (b *Branch) running(now time.Time, desired *Version) {
 	}
 }
 
-// lacks names what a branch has not applied of the desired state: the last version, and its rules unless the branch has
-// reported the roll-out as failed.
+// lacks names the parts of the desired state that a branch has not applied: the last version, and its rules unless the
+// branch has reported the roll-out as failed.
 func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	if b.Status.Desired.Version < desired.Version {
 		names = append(names, fmt.Sprintf("version %d", desired.Version))

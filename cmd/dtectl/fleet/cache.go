@@ -103,7 +103,6 @@ func (c *Chain) keptGroups() (groups []string) {
 	return groups
 }
 
-// kept reads a kept version and verifies it.
 func (c *Chain) kept(group string, version int64) ([]byte, error) {
 	data, err := os.ReadFile(c.versionFile(group, version))
 	if err != nil {

@@ -98,7 +98,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// whole returns an error if the store has lost an enrolment: it may name the same box or points of sale as a new one.
+// whole returns an error if the store has lost an enrolment, which may name the same box or points of sale as a new
+// one.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.Lost != "" {

@@ -77,7 +77,7 @@ func (c *Command) ProvideChain() (*Chain, error) {
 // keys returns the director's keys whose signatures count.
 func (c *Chain) keys() []fleetproto.Key { return append([]fleetproto.Key{c.Director}, c.former...) }
 
-// Groups returns the groups that have a published version.
+// Groups returns the groups with a version in the store or in this centre's cache.
 func (c *Chain) Groups(ctx context.Context) ([]string, error) {
 	groups := c.keptGroups() // the store may have lost all objects of a group
 	for o, err := range c.objects(ctx, fleetproto.DesiredRoot, fleetproto.DesiredKey) {
@@ -97,7 +97,7 @@ type object struct {
 	number int64
 }
 
-// name returns the end of an enrolment's key, as people name it.
+// name returns what people call an enrolment: BRANCH/EPOCH.
 func (o object) name() string { return fmt.Sprintf("%s/%d", o.owner, o.number) }
 
 // objects lists the objects under a prefix whose keys are form(owner, number).
@@ -127,7 +127,6 @@ func foreign(err error) bool {
 		errors.Is(err, archive.ErrNotFound)
 }
 
-// local writes a time in El Salvador's time zone, to the minute.
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
 
 // Fingerprint returns the short form of a box's key that people compare.

@@ -63,7 +63,6 @@ func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err err
 	return events, err
 }
 
-// orders returns the versions that were published since a time.
 func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, err error) {
 	groups, err := c.Groups(ctx)
 	if err != nil {

@@ -373,7 +373,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		term.Printf("%s: the new key has signed version %d already: --back %s=%d changes nothing of what it desires "+
 			"(dtectl fleet publish does)\n", group, head.Version, group, wanted)
 	}
-	for ; ; begun = true { // with --back also for boxes that read later versions before a gap was made
+	for ; ; begun = true { // with --back again after each gap that is filled: boxes may have read the versions after it
 		if back {
 			held := fleetproto.Verified{Version: head.Version, Digest: head.Digest}
 			if head.Last, err = both.reads(ctx, group, held); err != nil || begun && head.Last == held {

@@ -124,8 +124,8 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 }
 
 // restore puts a group's versions back, as long as no earlier version is missing. It also puts back versions that an
-// earlier key signed, if the director's current key signed a later version. It puts the director's last version back
-// also in place of another object: if somebody overwrites all versions of a group, the group has no head.
+// earlier key signed, if the director's current key signed a later version. If another object is in the place of the
+// director's last version, restore overwrites it: somebody may have overwritten all versions of the group.
 func (c *Chain) restore(ctx context.Context, group string) (put []string, err error) {
 	held := make(map[int64]bool)
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -249,7 +249,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 		}
 		d.Version, d.Previous = d.Version+1, digest
 	}
-	if change != nil { // a roll-out's name contains the version
+	if change != nil { // the version is final now: a roll-out's name contains it
 		change(&d)
 	}
 	_, err = c.write(ctx, d, director)

@@ -16,7 +16,7 @@ type Ring struct {
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
 	Failed    []string `json:"failed"`    // branches that refused it, went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
-	Silent    int      `json:"silent"`    // branches counted in Waiting that report nothing at all
+	Silent    int      `json:"silent"`    // branches counted in Waiting that have reported nothing for SilentAfter
 	// branches counted in Succeeded that read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
 	// branches for which the store lacks an object or shows an older one: their reports do not count
@@ -31,7 +31,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		ordered = v.Version
 	}
 	for _, b := range s.Branches {
-		lost := b.Enrolment == nil && b.Lost != "" // lost, whatever its group
+		lost := b.Enrolment == nil && b.Lost != "" // its group is not known: it counts in every group
 		if !lost && (b.Enrolment == nil || b.Group() != group) || !r.InRing(b.Name) {
 			continue
 		}

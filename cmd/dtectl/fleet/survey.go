@@ -140,8 +140,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
-// Limits of a survey: of time, because a store's list may never end; and of groups, and of statuses without an
-// enrolment, because anybody who can write to the store can add objects; and of the objects in a branch's folder.
+// Limits of a survey: a store's list may never end, and anybody who can write to the store can add groups, statuses
+// without an enrolment, and objects in a branch's folder.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
@@ -171,7 +171,7 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		statuses[name] = &written{enrolled: epoch}
 	}
 	waiting := 0
-	for after, filled := "", true; filled; { // again after a folder that somebody has filled
+	for after, filled := "", true; filled; { // list again, from the end of a folder that has too many objects
 		filled = false
 		folder, n := "", 0
 		for e, err := range s.Chain.Store.ListAfter(ctx, fleetproto.StatusFolder, after) {
@@ -330,7 +330,7 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 	return b, nil
 }
 
-// maxDelay is the longest time between signing and writing a status, if the box's clock is right.
+// maxDelay is the longest time from signing to writing a status, and between two clocks, that is no fault.
 const maxDelay = 10 * time.Minute
 
 // earlier returns a status's signed time or its object's time, whichever is earlier: writing an old status again makes
@@ -431,7 +431,8 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
-		// the mending order gets a number above the version: the claims of a box that lies must not add up
+		// The order that mends a version gets a higher number. Repeated claims of a lying box must not raise the number
+		// without limit.
 		if held.Version <= v.Last.Version+maxMends/int64(1+len(v.Mends)) && !slices.Contains(v.Lost, held) &&
 			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
@@ -442,7 +443,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 
 // reaches reports whether a box with the version held can continue: held is the head v, v mends held, or the store's
 // next objects follow held without a break, up to a version that the director signed, or up to v.Last. After maxMends
-// objects, it looks no further: an earlier key may have signed many. known are the versions from which it has looked.
+// objects it returns true: an earlier key may have signed many. known has the results of earlier calls.
 func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verified, known map[string]bool) (goes bool,
 	err error) {
 	if slices.Contains(v.Mends, held) || held == (fleetproto.Verified{Version: v.Version, Digest: v.Digest}) {
@@ -476,7 +477,7 @@ func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verifie
 	return held == v.Last, nil
 }
 
-// maxActs is for how many acts of a branch a survey looks; the next survey looks for those after them.
+// maxActs is how many acts of a branch one survey looks for; the next survey continues after them.
 const maxActs = 200
 
 // lookForActs looks for the acts that branches have written since the last survey. Their numbers have no gaps.

@@ -148,8 +148,8 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	o.SecondCopy = cfg.SecondCopy
 	err = storage.Create(o)
 	if errors.Is(err, storage.ErrExists) {
-		err = fmt.Errorf("this box has sold: dtectl recover rebuilds its store, and then dtectl init --no-store the "+
-			"key and the tokens. Only if the mark or the card is another branch's, take it away: %w", err)
+		err = fmt.Errorf("this box has sold: dtectl recover rebuilds its store, and then dtectl init --no-store makes "+
+			"the key and the tokens. If the mark or the card is another branch's, take it away instead: %w", err)
 	}
 	return err
 }

@@ -85,7 +85,6 @@ func (t *newType) title() string {
 	return "the type " + t.document
 }
 
-// kindOf returns the JSON type of a schema, and whether it may be null.
 func kindOf(s dte.Value) (kind string, nullable bool) {
 	k := s.Get("type")
 	if k.Kind() != dte.KindArray {

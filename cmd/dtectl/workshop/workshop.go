@@ -192,7 +192,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}
-	err = nil // the steps have it
+	err = nil // the last step has this error
 	further := func(name string, run func() (string, error)) {
 		step := rules.Step{Name: name}
 		if p.Rule == nil {
