@@ -29,7 +29,6 @@ func main() {
 	}
 }
 
-// options are the values of the flags.
 type options struct {
 	issuers    string
 	seed       uint64
@@ -43,11 +42,11 @@ func parse() (o options, verbose bool) {
 	flag.StringVar(&o.issuers, "issuers", "", "JSON file: [{nit, password, publicKey: path of a PEM, nrc, activities}]")
 	flag.Uint64Var(&o.seed, "seed", 0, "makes seals repeatable; 0 takes the clock")
 	flag.BoolVar(&o.production, "rehearse-production", false,
-		"take ambiente 01 too, so that an appliance set to authority.rehearsal can rehearse production")
+		"accept ambiente 01 too, so that an appliance with authority.rehearsal can rehearse production")
 	flag.DurationVar(&o.ahead, "ahead", 0, "how far MH's clock is ahead of this machine's, to rehearse a later day")
-	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may stand "+
-		"several times")
-	flag.StringVar(&o.keep, "keep", "", "file that accepted documents are kept in, and taken up from at the next start")
+	flag.Var(&o.laws, "law", "rule bundle whose rates, thresholds and codes are law from its first day on; may be "+
+		"given several times")
+	flag.StringVar(&o.keep, "keep", "", "file for accepted documents; the next start reads them from it")
 	flag.BoolVar(&verbose, "v", false, "log every reception")
 	flag.Parse()
 	o.seed = cmp.Or(o.seed, uint64(time.Now().UnixNano()))

@@ -12,7 +12,7 @@ import (
 // be opened again.
 func (s *Simulator) Chaos(c Chaos) error { return s.hostility.Chaos(c) }
 
-// Hostilities returns the hostilities in force, with the rest of each counter.
+// Hostilities returns the hostilities in force, with what is left of each counter.
 func (s *Simulator) Hostilities() Chaos { return s.hostility.Hostilities() }
 
 // Schedule changes the hostilities at the given times from now on, by the process's clock. A round of steps repeats

@@ -116,7 +116,6 @@ func (p *parser) elements(path string, depth int) (any, error) {
 	return list, nil
 }
 
-// quoted reads a string.
 func (p *parser) quoted() string {
 	begin := p.at
 	plain := true

@@ -32,8 +32,8 @@ func named(d *Document) *Refusal {
 		d.Tipo))
 }
 
-// identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; with hyphens, it
-// may also be written 01234567-8, as 01 v1 demands.
+// identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; if hyphens is set,
+// the form 01234567-8 of 01 v1 passes too.
 func (d *Document) identity(person Object, path, kindField, numberField string, hyphens bool) *Refusal {
 	kind, number := person.Text(kindField), person.Text(numberField)
 	switch {

@@ -12,8 +12,8 @@ var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "
 	"flete"}
 
 // levies checks the taxes that a line names. MF2 pp.32-35: only exports (FEXE, NRE and CLE) may name C3, and only MH
-// D4. A line that is a tax (section 2) has neither discount nor suggested price nor charge. Its amount is taxed, and it
-// names only tax 20, or no tax if prices include VAT (pp.33-34). Code 007.
+// may name D4. A line that is a tax (section 2) has neither discount nor suggested price nor charge. Its amount is
+// taxed, and it names only tax 20, or no tax if prices include VAT (pp.33-34). Code 007.
 func (d *Document) levies(it Object, n int) *Refusal {
 	named := it.texts("tributos")
 	for _, code := range named {

@@ -34,8 +34,8 @@ func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal 
 	return d.counted(original, before)
 }
 
-// besideSales checks what a note or retorno gives back beside the sold amounts. MH publishes no such check: an
-// adjustment is of what was charged.
+// besideSales checks what a note or retorno gives back beside the sold amounts. MH publishes no such check, but nobody
+// can give back more than was charged.
 func (d *Document) besideSales(original *Document, before []*Document) *Refusal {
 	left := original.beside("")
 	for _, a := range append(before[:len(before):len(before)], d) {
@@ -56,8 +56,8 @@ func (d *Document) besideSales(original *Document, before []*Document) *Refusal 
 }
 
 // beside returns the charges outside the tax base, and each tax but VAT, which is a share of the sold amounts. of is
-// the original of a note or retorno, which may round a tax up to the cent. Taxes of several originals belong to none
-// of them.
+// the code of the original of a note or retorno, or "". Taxes are rounded: an original's tax counts half a cent more, a
+// note's half a cent less. If a note has several originals, its taxes count for none of them.
 func (d *Document) beside(of string) map[string]*big.Rat {
 	charged, half := new(big.Rat), big.NewRat(1, 200)
 	if of != "" {
@@ -77,8 +77,8 @@ func (d *Document) beside(of string) map[string]*big.Rat {
 	return all
 }
 
-// gross returns the factor that makes a column of the note or retorno comparable with its original of a type and law l:
-// prices of an invoice include VAT, prices of a note do not.
+// gross returns the factor that makes a column of a note or retorno comparable with its original, which has the type
+// original and the law l: prices of an invoice include VAT, prices of a note do not.
 func (d *Document) gross(original, column string, l Law) *big.Rat {
 	if original == "01" && d.Tipo != "18" && column == "ventaGravada" {
 		return l.gross()

@@ -181,7 +181,7 @@ func (s *Hostility) Alter(change func(*Chaos) error) error {
 	return nil
 }
 
-// Hostilities returns the hostilities in force, with the rest of each counter.
+// Hostilities returns the hostilities in force, with what is left of each counter.
 func (s *Hostility) Hostilities() Chaos {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at 
 	u := uuid(s.books.rand)
 	code := fmt.Sprintf("%X-%X-%X-%X-%X", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 	s.books.counts.Lots++
-	window := issuer.NIT + " " + at.Add(2*time.Hour).Format(time.DateOnly) // in production from 22:00 on the next day's
+	window := issuer.NIT + " " + at.Add(2*time.Hour).Format(time.DateOnly) // in production, a window begins at 22:00
 	room, cyclic := s.books.cyclic[window] < s.mostLots, false
 	s.mu.Unlock()
 	lasts, lost, stuck := s.hostility.Lot()
