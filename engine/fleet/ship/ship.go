@@ -432,6 +432,7 @@ func (s *Shipper) compare(ctx context.Context) (err error) {
 			Previous: s.state.Previous})
 	}
 	if errors.Is(err, archive.ErrNotFound) {
+		s.waitFromNow(s.state.Whole) // the fence admits the first sale when done is closed
 		close(done)
 		return nil
 	}

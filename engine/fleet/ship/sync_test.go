@@ -375,6 +375,23 @@ func TestCarry_Waits(t *testing.T) {
 	}
 }
 
+// TestCarry_Restarted: once the store has answered after a start, the first sale waits for it. The copy is whole there.
+func TestCarry_Restarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeller(t)
+		time.Sleep(2 * ship.DefaultEvery)
+		for range 3 {
+			s.sell()
+			s.close()
+			s.open()
+			<-s.ship.Compared(1)
+			if s.sell(); s.shipped() != s.sold {
+				t.Errorf("%d changes are acknowledged and %d in the store", s.sold, s.shipped())
+			}
+		}
+	})
+}
+
 // Changes that were not shipped before a start count.
 func TestCarry_Recount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

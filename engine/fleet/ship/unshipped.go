@@ -121,7 +121,8 @@ func (c *change) release() {
 }
 
 // caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. Changes
-// wait only if the store has the whole copy and answers in time.
+// wait if the store has the whole copy and answers in time. After a start they wait as soon as the store has answered, if
+// the whole copy was there before.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
@@ -131,9 +132,15 @@ func (s *Shipper) caughtUp(err error) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.carried.before = 0
-	if live := s.took < Patience; live && !s.carried.live && s.o.Sync {
+	s.mu.Unlock()
+	s.waitFromNow(s.took < Patience)
+}
+
+func (s *Shipper) waitFromNow(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if yes && !s.carried.live && s.o.Sync {
 		s.o.Logger.Info("sales wait for the chain's store")
 		s.carried.live = true
 	}
