@@ -292,8 +292,8 @@ func (n *turn) wait() {
 	}
 }
 
-// end ends a turn, once. If the turn's record was not stored, the later turns of its line have wrong numbers, and later
-// records begin a new line.
+// end ends a turn; each turn ends once. If the turn's record was not stored, the later turns of its line have wrong
+// numbers, and later records begin a new line.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

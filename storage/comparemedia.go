@@ -143,7 +143,7 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 }
 
 // Plan returns the highest number of each series that any head knows, and the slack: how many more numbers may have
-// been assigned. The series continues after known + slack, where no number was ever assigned. possible lists series
+// been assigned. Each series continues after known + slack: no higher number was ever assigned. possible lists series
 // that may have begun although no medium knows them.
 func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uint64) {
 	known = make(map[string]uint64)
