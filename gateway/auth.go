@@ -152,7 +152,7 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-// caller returns a token's caller for the engine, with its rights to read and to mail.
+// caller returns a token's caller in the engine's form, with its rights to read and to mail.
 func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 	return record.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, record.PermissionRead),
@@ -270,8 +270,8 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
-	// In sales over 32 KiB, a token may send Large bytes a second on average, and eight times as many, at least 1 MiB,
-	// at once. Default 1 MiB: a sale of 2,000 lines each second.
+	// Large is how many bytes a second on average a token may send in sales over 32 KiB; at once, eight times as many,
+	// but at least 1 MiB. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64

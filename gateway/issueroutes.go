@@ -270,8 +270,8 @@ func (g *Gateway) invalidate(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// How many resends of one document, and by one token, are accepted in a minute on average, and at most at once. A
-// looping till must not fill somebody's inbox.
+// How many resends of one document, and by one token, are accepted in a minute on average; this many are also the most
+// at once. A looping till must not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30

@@ -81,7 +81,7 @@ type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Guarded by door.mu. After a good token the elements are in no list. gone: the visitor no longer counts.
+	// Guarded by door.mu. Once token is set, the elements are in no list. gone: the visitor no longer counts.
 	ofDoor, ofAddress *list.Element
 	in                *list.List // the list that contains ofDoor
 	token             int64
@@ -210,7 +210,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close closes the connection, and counts it no longer.
+// Close closes the connection, and removes it from the counts.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)
