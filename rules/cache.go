@@ -136,7 +136,7 @@ func (k *kept) keep() error {
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
 // sumOf returns a checksum over all files of a folder except its seal: their names and, if contents is set, their
-// contents, else their sizes and times: these are quick to read.
+// contents. Otherwise it takes their sizes and times, which are quick to read.
 func sumOf(folder string, contents bool) (string, error) {
 	all, root := sha256.New(), os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

@@ -349,7 +349,7 @@ func (w *writer) insert(i insertion) {
 		w.op(opGlobalSet, w.fuel())
 		w.check(false)
 	case call:
-		// Only functions that call others read the global
+		// Only functions that call others read the global.
 		if i.index < 0 || w.f.m.bodies[i.index-w.f.m.imported].calls {
 			w.op(opLocalGet, w.left)
 			w.op(opGlobalSet, w.stack())

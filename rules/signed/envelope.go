@@ -45,7 +45,7 @@ type Signer struct {
 	Private ed25519.PrivateKey
 }
 
-// Faults are the caller's sentinel errors. Every error about an envelope wraps one of them.
+// Faults are the caller's sentinel errors. Every error of ParseEnvelope wraps one of them.
 type Faults struct {
 	Format    error // the envelope is malformed
 	TooLarge  error
