@@ -42,6 +42,9 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(c.Boxes) == 0 && !c.All {
 		return printWaiting(slices.DeleteFunc(list, func(w waiting) bool { return w.settled }))
 	}
+	if err := s.whole(); err != nil {
+		return err
+	}
 	var points []fleetproto.Point
 	for _, p := range c.Close {
 		if len(p) != 8 || p[4] != 'P' {
@@ -77,7 +80,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if (len(points) > 0 || c.Stolen) && (len(chosen) != 1 || chosen[0].epoch == 1 || !c.Replace) {
 		return errors.New("--close and --stolen: need exactly one branch, whose box is replaced")
 	}
-	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen, points)); err != nil {
+	if err := disjoint(s, surveyor, chosen, points); err != nil {
 		return err
 	}
 	director, err := chain.Sign()

@@ -1223,6 +1223,33 @@ func TestRekey_Says(t *testing.T) {
 	}
 }
 
+// TestRekey_Before: between the new key in fleet.toml and rekey, the reports from before the boxes were enrolled are no
+// news, and each verb says what is the matter.
+func TestRekey_Before(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.obey()
+	w.survey()
+	w.newKey("director 2")
+	if s := w.survey(); s.Counts() != (Counts{Branches: 2}) || !strings.Contains(w.text(), "unknown") {
+		t.Errorf("%+v %s", s.Counts(), w.text())
+	}
+	for name, do := range map[string]func() error{
+		"roll": w.roll,
+		"back": func() error { return (&Back{}).Run(t.Context(), w.chain) },
+		"hold": func() error { return (&Hold{Group: "tiendas"}).Run(t.Context(), w.chain) },
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "the order for tiendas is not authentic") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	name := "centro=" + Fingerprint(w.box("centro").status.Key)
+	if err := (&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain); err == nil ||
+		!strings.Contains(err.Error(), "end a change of the key by dtectl fleet rekey") {
+		t.Error(err)
+	}
+}
+
 // TestRekey_ForeignPoints: a thief signed a true box's enrolment again, with the points of sale of another branch. The
 // dry run shows them; left out, and enrolled again, the box takes nothing from the other branch.
 func TestRekey_ForeignPoints(t *testing.T) {

@@ -32,6 +32,9 @@ const followEvery = 2 * time.Second
 // errHarms is the error of dtectl fleet roll when it has stopped a harmful roll-out (see fleetproto.Rollout.Held).
 var errHarms = errors.New("a roll-out harms, and is held")
 
+// noOrder is what roll, hold, resume and back say of a group without a head.
+const noOrder = "the store has no order that director.public signed"
+
 // Run opens every ring that may be opened. A timer may call it every few minutes.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
@@ -69,7 +72,7 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 		}
 	}
 	if len(groups) == 0 {
-		return false, errors.New("nothing was published yet for this group")
+		failed = append(failed, errors.New(noOrder))
 	}
 	return underWay, errors.Join(failed...)
 }
@@ -170,15 +173,14 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	for _, v := range s.Groups {
 		names = append(names, v.Group)
 	}
-	if c.Group == "" && len(names) != 1 {
-		return nil, nil, fmt.Errorf("--group: name one of these groups: %s", cmp.Or(strings.Join(names, ", "),
-			"none: nothing was published yet"))
-	}
 	name := cmp.Or(append([]string{c.Group}, names...)...)
 	head := s.Desired(name)
-	if head == nil {
-		return nil, nil, fmt.Errorf("%s: nothing was published yet, or its object is not authentic: %s", name,
-			strings.Join(s.Faults, "; "))
+	switch {
+	case head == nil:
+		return nil, nil, fmt.Errorf("%s: %s", cmp.Or(name, "--group"),
+			strings.Join(append([]string{noOrder}, s.Faults...), "; "))
+	case c.Group == "" && len(names) > 1:
+		return nil, nil, fmt.Errorf("--group: name one of these groups: %s", strings.Join(names, ", "))
 	}
 	return head, s, nil
 }

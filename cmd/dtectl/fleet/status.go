@@ -87,7 +87,7 @@ type Counts struct {
 func (s *Survey) Counts() (n Counts) {
 	n.Branches = len(s.Branches)
 	for _, b := range s.Branches {
-		if b.Enrolment == nil || b.Stranger != nil {
+		if b.Enrolment == nil && b.Lost == "" || b.Stranger != nil {
 			n.Waiting++
 		}
 		switch {

@@ -385,8 +385,6 @@ func (s *Surveyor) newest(branches []*Branch) {
 		}
 		if older != "" {
 			b.add(Bad, "older", older)
-		}
-		if older != "" && b.Enrolment != nil {
 			b.Status = nil
 		}
 		if s.seen[b.Name] = m; m.Epoch == 0 {
