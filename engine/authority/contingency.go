@@ -80,9 +80,9 @@ func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o 
 	return undecided(status, fmt.Sprintf("%.60q", answer)), "", ""
 }
 
-// QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such
-// lot. The outcomes are by codigoGeneracion; an outcome is Unknown if MH's answer about the document decides nothing.
-func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, done, known bool, err error) {
+// QueryLot asks MH for the results of a lot. The outcomes are by codigoGeneracion; an outcome is Unknown if MH's answer
+// about the document decides nothing. There are none if MH has not begun the lot or does not know it.
+func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, err error) {
 	o := Outcome{Kind: Accepted}
 	defer c.observe("lot_query", &o)()
 	defer func() {
@@ -92,7 +92,7 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 	}()
 	status, answer, _, err := c.exchange(ctx, http.MethodGet, "/fesv/recepcion/consultadtelote/"+code, nil)
 	if err != nil {
-		return nil, false, true, err
+		return nil, err
 	}
 	var w struct {
 		Procesados []json.RawMessage `json:"procesados"`
@@ -101,13 +101,13 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 	}
 	switch {
 	case status == http.StatusNoContent:
-		return nil, false, true, nil
+		return nil, nil
 	case json.Unmarshal(answer, &w) != nil:
-		return nil, false, true, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
+		return nil, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
 	case (status == http.StatusBadRequest || status == http.StatusNotFound) && w.Estado == "RECHAZADO":
-		return nil, true, false, nil
+		return nil, nil
 	case status != http.StatusOK:
-		return nil, false, true, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
+		return nil, fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)
 	}
 	outcomes = make(map[string]Outcome)
 	for i, list := range [][]json.RawMessage{w.Procesados, w.Rechazados} {
@@ -125,7 +125,7 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 			outcomes[about.Code] = c.decide(httpStatus, one, about.Code)
 		}
 	}
-	return outcomes, true, true, nil
+	return outcomes, nil
 }
 
 const nobody = "00000000-0000-4000-8000-000000000000"

@@ -304,29 +304,30 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	}
 	record.Earliest(&h.Sent, c.branch.Now()) // the clock may have been set back after the sending
 	var outcomes map[string]authority.Outcome
+	waits := false // MH may still work on the documents without a result: no query is proof that MH lacks them
 	if h.Code != "" {
-		var done, known bool
-		outcomes, done, known, err = c.branch.Sender.Client.QueryLot(ctx, h.Code)
-		late := c.branch.Now().Sub(h.Sent) > c.hurried(lotPatience)
+		outcomes, err = c.branch.Sender.Client.QueryLot(ctx, h.Code)
+		waits = c.branch.Now().Sub(h.Sent) <= c.hurried(lotPatience)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, ctx.Err()
-		case err != nil && !late:
+		case err != nil && waits:
 			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
-		case !late && (!known || !done):
-			return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 		}
-		// The lot has its results, or is late: query the documents without a result one by one.
 	}
 	list, err := c.documents(entry.Code, record.Reported)
 	if err != nil {
 		return false, err
 	}
 	list = slices.DeleteFunc(list, document.newlyCorrected) // the answer is about an earlier form
+	all := len(list)
+	if waits {
+		list = slices.DeleteFunc(list, func(o document) bool { return outcomes[o.code()].Kind == authority.Unknown })
+	}
 	missing, err := c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
-		out, told := outcomes[o.code()]
-		if !told || out.Kind == authority.Unknown {
+		out := outcomes[o.code()]
+		if out.Kind == authority.Unknown {
 			out = c.branch.Sender.Query(ctx, o.code(), o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
@@ -345,6 +346,9 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	})
 	if err != nil {
 		return false, err
+	}
+	if len(list) < all {
+		return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	}
 	c.sizes.shrink(recordsOf(missing)) // one of these documents may be the cause of the lost lot
 	c.metrics.lots.WithLabelValues("done").Inc()

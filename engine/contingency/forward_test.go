@@ -579,7 +579,7 @@ func TestSendLot(t *testing.T) {
 }
 
 // TestPollLot: the results of a lot decide its documents, but not a document that was corrected since: they are about its
-// earlier form. A document without a result is queried. Until MH is done the lot stays open, at most lotPatience.
+// earlier form. Until each document has a result the lot stays open, at most lotPatience; then the others are queried.
 func TestPollLot(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	const earlier = record.FormCorrection + "1"
@@ -592,8 +592,9 @@ func TestPollLot(t *testing.T) {
 		want   [4]string // what becomes of each document
 		open   bool
 	}{
-		"refused": {time.Minute, http.StatusOK, "none", [4]string{"refused", "", "refused", ""}, false},
-		"sealed":  {time.Minute, http.StatusOK, "seal", [4]string{"adopted", "", "adopted", "adopted"}, false},
+		"in part": {lotPatience, http.StatusOK, "seal", [4]string{"adopted", "", "adopted", ""}, true},
+		"refused": {lotPatience + 1, http.StatusOK, "none", [4]string{"refused", "", "refused", ""}, false},
+		"sealed":  {lotPatience + 1, http.StatusOK, "seal", [4]string{"adopted", "", "adopted", "adopted"}, false},
 		"working": {lotPatience, http.StatusNoContent, "none", [4]string{}, true},
 		"stuck":   {lotPatience + 1, http.StatusNoContent, "none", [4]string{}, false},
 		"silent":  {lotPatience + 1, http.StatusNoContent, "seal", [4]string{"adopted", "", "adopted", "adopted"}, false},
