@@ -250,7 +250,7 @@ func (d *daemon) admit(at records.Point) error {
 	if err := d.gate.Admit(); err != nil {
 		return err
 	}
-	return health.CheckPoint(d.fleet, at, d.now()) // a document's number has the year of the branch's clock
+	return health.CheckPoint(d.fleet, at, d.now())
 }
 
 func (d *daemon) close() {

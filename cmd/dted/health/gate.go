@@ -255,12 +255,17 @@ func branchBehind(s fleet.Standing) *refusal.Error {
 }
 
 // CheckPoint returns nil if the box may number at a point of sale: it has taken the point from its enrolment, and the
-// centre has not closed the point for the year.
+// centre has not closed the point for the year. In the first 15 minutes of a year both years count, because a document
+// may bear MH's time (see engine's dated).
 func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil
 	}
 	point := fleetproto.Point{Establishment: at.Establishment, Point: at.PointOfSale}
+	year := dte.Year(now.Add(-15 * time.Minute))
+	if !a.Closed(point, year) {
+		year = dte.Year(now)
+	}
 	switch s := a.Fence().Standing(); {
 	case !s.Numbers(point) && s.Behind != "":
 		return branchBehind(s)
@@ -270,12 +275,12 @@ func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 			at.PointOfSale),
 			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte",
 				at.Establishment, at.PointOfSale)}
-	case a.Closed(point, dte.Year(now)):
+	case a.Closed(point, year):
 		return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: chainRetry,
 			English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there",
-				at.Establishment, at.PointOfSale, dte.Year(now)),
+				at.Establishment, at.PointOfSale, year),
 			Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte",
-				at.Establishment, at.PointOfSale, dte.Year(now))}
+				at.Establishment, at.PointOfSale, year)}
 	}
 	return nil
 }
