@@ -24,8 +24,16 @@ func keypair(id byte) (bundle.Key, bundle.Signer) {
 // signed packs a module with one golden case, and the total that the case expects.
 func signed(t testing.TB, g w.Module, version string, fuel int64, signers ...bundle.Signer) []byte {
 	t.Helper()
-	parts := map[string][]byte{"module.wasm": g.Bytes(), "schema.json": []byte("{}"), "overlay.json": []byte("{}"),
-		"cases/seven.json": []byte("7")}
+	return signedCases(t, g, map[string]string{"seven": "7"}, version, fuel, signers...)
+}
+
+func signedCases(t testing.TB, g w.Module, cases map[string]string, version string, fuel int64,
+	signers ...bundle.Signer) []byte {
+	t.Helper()
+	parts := map[string][]byte{"module.wasm": g.Bytes(), "schema.json": []byte("{}"), "overlay.json": []byte("{}")}
+	for name, total := range cases {
+		parts["cases/"+name+".json"] = []byte(total)
+	}
 	data, err := bundle.Write(parts, bundle.Manifest{Name: "dte01", Version: version, Kind: "document", Document: "01",
 		Schema: 2, ABI: 1, Fuel: fuel,
 		Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}, Params: []bundle.Param{{Name: "rate",
@@ -63,6 +71,17 @@ func counting(honest int) w.Module {
 	return g
 }
 
+// alternating is a guest that counts its calls in its memory, and answers 7 and 8 by turns.
+func alternating() w.Module {
+	g := constant(7)
+	g.Functions[w.Evaluate].Code = w.Join(
+		w.I32Const(8), w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(1), []byte{w.I32Add}, w.Op(w.I32Store, 2, 0),
+		g.Functions[w.Evaluate].Code,
+		w.I32Const(w.BufferAt), w.I64Const(8), w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(1),
+		[]byte{0x71, w.I64ExtendU, w.I64Sub}, w.Op(w.I64Store, 3, 40))
+	return g
+}
+
 func TestAdmit(t *testing.T) {
 	k1, s1 := keypair('1')
 	k2, s2 := keypair('2')
@@ -95,6 +114,9 @@ func TestAdmit(t *testing.T) {
 			text: "total is 8, want 7", change: func(c *Check) { c.Interpreter = nil }},
 		{name: "another answer to the same question", data: signed(t, counting(1), "2.0.1", 0, s1, s2),
 			step: StepInterpreter, text: "cases/seven.json (the second time): total is 8"},
+		{name: "an answer that depends on the case before", data: signedCases(t, alternating(),
+			map[string]string{"a": "7", "b": "8"}, "2.0.1", 0, s1, s2),
+			step: StepInterpreter, text: "cases/b.json (the second time): total is 7"},
 		{name: "traps", data: signed(t, w.Guest("", nil, nil, nil), "2.0.1", 0, s1, s2), step: StepInterpreter,
 			want: ErrTrap},
 		{name: "loops", data: signed(t, w.Guest("", nil, []byte{w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable}, nil),

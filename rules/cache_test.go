@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/cmdtest/skip"
@@ -261,12 +262,14 @@ func TestCache_Full(t *testing.T) {
 	}
 }
 
-// TestCache_Prune: files of other versions and of killed processes are removed, and files in use are kept.
+// TestCache_Prune: folders of other versions and of killed processes are removed, beginning with those that no start has
+// used for the longest time. Other files stay.
 func TestCache_Prune(t *testing.T) {
 	dir := t.TempDir()
 	cacheStart(t, dir)
 	kept := filepath.Dir(files(t, dir)[0])
-	for _, name := range []string{"new-123/x"} {
+	others := []string{"new-456", "lost+found"} // a folder that another process is writing, and a file of nobody
+	for _, name := range append([]string{"new-123/x"}, others...) {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -276,9 +279,13 @@ func TestCache_Prune(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := info.ModTime().Add(-2 * newFor)
-	if err := os.Chtimes(filepath.Join(dir, "new-123"), long, long); err != nil {
-		t.Fatal(err)
+	longer := long.Add(-newFor)
+	for name, at := range map[string]time.Time{"new-123": long, "lost+found": longer, filepath.Base(kept): longer} {
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
 	}
+	cacheStart(t, dir)       // uses the oldest module
 	for i := range maxKept { // older ones
 		old := filepath.Join(dir, strings.Repeat(string(rune('0'+i/10)), 63)+string(rune('0'+i%10)))
 		if err := os.Mkdir(old, 0o700); err != nil {
@@ -290,8 +297,13 @@ func TestCache_Prune(t *testing.T) {
 	}
 	cacheStart(t, dir)
 	left, _ := filepath.Glob(filepath.Join(dir, "*"))
-	if _, err := os.Stat(kept); err != nil || len(left) != maxKept {
-		t.Errorf("%v; %d are left, want %d", err, len(left), maxKept)
+	for _, name := range append(others, filepath.Base(kept)) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(left) != maxKept+len(others) {
+		t.Errorf("%d are left, want %d", len(left), maxKept+len(others))
 	}
 }
 

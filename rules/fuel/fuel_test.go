@@ -370,6 +370,9 @@ func TestMeter_Refuses(t *testing.T) {
 		return w.Join([]byte("\x00asm\x01\x00\x00\x00"), []byte{id}, w.Name(string(w.Join(content...))))
 	}
 	many := w.Unsigned(1 << 30)
+	segment := func(items int) []byte {
+		return w.Join([]byte{0}, w.I32Const(0), []byte{w.End}, w.Unsigned(items), make([]byte, items))
+	}
 	for text, wasm := range map[string][]byte{
 		"imports env.g, which is not a function": raw(2, w.Vector(w.Join(w.Name("env"), w.Name("g"), []byte{3, w.I64,
 			1}))),
@@ -377,6 +380,7 @@ func TestMeter_Refuses(t *testing.T) {
 		"section 7: a vector of 1073741824 items":  raw(7, many),
 		"section 11: a vector of 1073741824 items": raw(11, many),
 		"section 9: a vector of 1073741824 items":  raw(9, []byte{1, 0}, w.I32Const(0), []byte{w.End}, many),
+		"have 100001 items":                        raw(9, []byte{2}, segment(100_000), segment(1)),
 		"20001 functions, more than 20000":         raw(3, w.Unsigned(20_001), make([]byte, 20_001)),
 		"the table has 1073741824 items":           raw(4, []byte{1, 0x70, 0}, many),
 		"not an active one of functions":           raw(9, []byte{1, 1, 0, 0}),
