@@ -104,6 +104,28 @@ func TestBackup_Flipped(t *testing.T) {
 	sound(t, openReconciled(t, fs))
 }
 
+// TestBackup_Older: a backup whose files are of an earlier moment lacks numbers of the mark, and is refused.
+func TestBackup_Older(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	backup(t, s, backupDir)
+	for n := uint64(2); n <= 4; n++ { // the mark may be one number behind
+		put(t, s, "a", n)
+	}
+	_, err := s.Backup(ctx, "medium/2", func(done, total int64) {
+		if copied := "medium/2.new/store"; done == total/2 {
+			must(t, fs.RemoveAll(copied))
+			if ok, err := vfs.Clone(fs, fs, backupDir+"/store", copied); !ok || err != nil {
+				t.Error(ok, err)
+			}
+		}
+	})
+	if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), markProblem) {
+		t.Errorf("got %v", err)
+	}
+	sound(t, s)
+}
+
 // A backup holds all that was acknowledged before it began, whatever happens meanwhile.
 func TestBackup_WhileIssuing(t *testing.T) {
 	s, fs := newStore(t)

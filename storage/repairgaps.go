@@ -35,6 +35,7 @@ type mender struct {
 type mendedSeries struct {
 	name    string
 	row     Reach    // the row according to the media
+	open    bool     // the copy that has the row names no number
 	end     Reach    // the row according to the end of the journal
 	at      int64    // of the last link, Unix ns
 	from    []uint64 // positions at which its holes begin
@@ -67,7 +68,7 @@ func (m *mender) mend(told copyState) ([]Lead, error) {
 		return nil, err
 	}
 	for sequence, p := range told.Series {
-		m.series[sequence] = &mendedSeries{name: p.Name, row: p.Reach}
+		m.series[sequence] = &mendedSeries{name: p.Name, row: p.Reach, open: p.Last == 0}
 	}
 	for name, row := range series {
 		if s := m.series[row.Sequence]; s == nil || s.row.Position <= row.Position {
@@ -188,10 +189,11 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 		}
 		if s.row.Position > s.end.Position {
 			behind := s.row.Position - s.end.Position
-			known = append(known, Lead{Series: s.name, There: max(s.row.Last, s.end.Last), Changes: behind, End: s.row})
-			if s.row.Last == 0 { // the copy names no number: at most one number for each change
-				known[len(known)-1].There = s.end.Last + behind
+			there := max(s.row.Last, s.end.Last)
+			if s.open { // at most one number for each change
+				there = max(there, s.end.Last+behind)
 			}
+			known = append(known, Lead{Series: s.name, There: there, Changes: behind, End: s.row})
 		}
 		if s.end.Position == 0 {
 			_ = m.b.Delete(seriesKey(s.name), nil) // cannot fail: in memory
