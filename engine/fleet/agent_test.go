@@ -251,6 +251,33 @@ func TestAgent_Dates(t *testing.T) {
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "live catalogos 2.0.0")
 }
 
+// TestAgent_BackToOwn: a branch that leaves a roll-out returns to its own bundle in force, and not to its own bundle that
+// begins later.
+func TestAgent_BackToOwn(t *testing.T) {
+	w := newWorld(t)
+	own := fleet.Order{Who: "the shop", Reason: "its own"}
+	var rules []fleetproto.Rule
+	for _, c := range [][]string{{"1.0.0", "2026-01-01"}, {"1.1.0", "2026-12-01"}} {
+		data, r := file(t, "a", c[0], author, c[1])
+		if made, err := w.gate.Admit(t.Context(), data, own); err != nil || made.Refused != "" {
+			t.Fatal(made, err)
+		}
+		rules = append(rules, r)
+	}
+	w.start()
+	bad := w.rule("a", "1.0.1")
+	w.rollout("r1", bad)
+	w.pass(time.Hour)
+	if w.where(bad) != "live" {
+		t.Fatalf("%s: %s", w.where(bad), w.status().Desired.Trouble)
+	}
+	w.live()
+	w.pass(time.Hour)
+	if got := w.where(bad) + " " + w.where(rules[0]) + " " + w.where(rules[1]); got != "retiredcentre live coming" {
+		t.Errorf("%s: %s", got, w.status().Desired.Trouble)
+	}
+}
+
 // TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and is admitted again when the centre wants
 // it again.
 func TestAgent_BackBeforeItsDay(t *testing.T) {
