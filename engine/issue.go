@@ -57,7 +57,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	defer end()
 
-	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. An unfit box refuses.
+	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. A box that may not issue refuses.
 	d, err := e.openDraft(ctx, req)
 	if err != nil {
 		return nil, pathRefused, err

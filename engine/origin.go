@@ -191,8 +191,8 @@ func (e *Engine) drawn(d *draft, ev *rulestore.Evaluation) error {
 	return nil
 }
 
-// takenBy returns what a note takes from its original. A tax, which the rule rounds to the cent, counts half a cent
-// less: every note of an original may round its amount up.
+// takenBy returns the amounts that a note takes from its original. A tax counts half a cent less, because the rule
+// rounds it to the cent, and every note of an original may round it up.
 func takenBy(ev *rulestore.Evaluation, how bundle.Effect) (taken creditable) {
 	d, c := ev.Rule.Description(), &ev.Computed
 	for i, name := range d.Summary {

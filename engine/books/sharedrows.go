@@ -8,13 +8,13 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// share holds the amounts that a document adds to a line of several documents.
+// share holds the amounts that a document adds to a row of several documents.
 type share struct {
 	sales
-	date              string // of the line, yyyy-mm-dd
+	date              string // of the row, yyyy-mm-dd
 	operation, income int
 	kind              string // CAT-002: "11" for an export, "" for an invoice
-	// adjust is why the document has a line of its own, to subtract or restore amounts; "": a shared line.
+	// adjust is why the document has a row of its own, to subtract or restore amounts; "": a shared row.
 	adjust string
 }
 
@@ -52,7 +52,7 @@ func (s *share) negate() {
 	}
 }
 
-// annexCells returns the cells of a line of annex 2; first and last are the codes of its first and last document.
+// annexCells returns the cells of a row of annex 2; first and last are the codes of its first and last document.
 func (s *share) annexCells(first, last string) []string {
 	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable,
 		notApplicable, first, last, "", money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed),

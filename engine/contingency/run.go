@@ -138,7 +138,7 @@ func (c *Contingency) Wake() { c.work.Ring() }
 // CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
-// Settled clears the lot size of a document that MH has decided.
+// Settled lifts the limit on the lot of a document, because MH has decided the document.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
 // ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits (Contingency.away).

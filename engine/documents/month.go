@@ -74,7 +74,7 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	return p, nil
 }
 
-// idBits are the low bits of MonthPage.Next, with the last id; the higher bits are the day of the month.
+// idBits is how many low bits of MonthPage.Next hold the last id. The higher bits hold the day of the month.
 const idBits = 48
 
 // ErrNotFound means that the store has no document with this code.

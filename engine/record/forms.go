@@ -56,8 +56,8 @@ func FormsOf(parts []storage.Part) []storage.Part {
 	return forms
 }
 
-// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms, not
-// empty, is in the order of making. doubt is how far MH's clocks may differ from each other.
+// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not
+// empty, and the form made first comes first. doubt is how far MH's clocks may differ from each other.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {
@@ -160,8 +160,8 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	return v.With("identificacion", id).Append(nil), nil
 }
 
-// Counters of an origin. Counters 1 to 2,000 are the returned quantities of its lines. The constants are the numbers of
-// the other counters.
+// Counters of an origin. Counters 1 to 2,000 hold the quantity that was returned of each line. The constants are the
+// numbers of the other counters.
 const (
 	LineActive   = 1 << 24         // notes and returns in force: they block the origin's invalidation
 	LineCredited = LineActive + 1  // credited amounts, and the number of credit notes: see engine's creditableNames

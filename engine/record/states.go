@@ -82,9 +82,9 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself: only the head or the queue then changes. A document that a restored branch puts off stays
-// Signed. In Accepted, an invalidation or a delivery changes. In Rejected, the time to correct ends. Deferred, Reported
-// and Rejected become Accepted if MH turns out to have a form of the document.
+// A state may follow itself: only the head or the queue then changes. A restored branch puts a Signed document off; the
+// invalidation or the delivery of an Accepted document changes; the time to correct a Rejected document ends. Deferred,
+// Reported and Rejected become Accepted if MH turns out to have a form of the document.
 var table = []row{
 	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
 	{Accepted, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),

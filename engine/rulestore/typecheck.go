@@ -168,7 +168,7 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 	return f
 }
 
-// givesOtherwise refuses a member by which a form would set what only the till or the box may set. A default must be
+// givesOtherwise refuses a member of a form that sets a value which only the till or the box may set. A default must be
 // under the member's own name, and must not be a number, a price or an identity. The default of an integer, or of a
 // value that only facts may give (schema.Factual), must be a code of its catalogue. The default of condicionOperacion
 // must be 1, immediate payment.

@@ -25,7 +25,7 @@ type field struct {
 	from     *from
 	fed      bool // from is set for the field or for a member at any depth
 	judged   bool // the value must agree with the fact of the field's own name: see agree
-	moved    bool // the neighbour with the suffix MH shows the field's own fact (codEstableMH); this field may be null
+	moved    bool // this field may be null: its neighbour with the suffix MH shows its fact (codEstableMH)
 	signed   bool // the file says that the amount may be below 0
 	at       int  // index of the field itself
 

@@ -149,8 +149,8 @@ func zero(v dte.Value) bool {
 	return err == nil && n == 0
 }
 
-// checkFixed returns an error if s permits only one value (a constant) at the place path, unless path is in fixed, the
-// value is null, or the value is 0 and the place is not Factual. s is part of the layout, not of a condition.
+// checkFixed returns an error if the layout s at path permits only one value, a constant. Allowed are the paths in
+// fixed, the constant null, and the constant 0 unless the place is Factual.
 func (s *schema) checkFixed(path string) error {
 	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (Factual(path) ||
 		!zero(s.enum[0])) {

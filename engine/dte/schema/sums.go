@@ -16,7 +16,7 @@ import (
 // MH's tolerances (MF2 pp.52-54). MH has accepted a line that differs by three cents from price times quantity.
 const (
 	cent          = dte.Scale / 100
-	sumTolerance  = cent + cent/2 // a cent from the rounded sum
+	sumTolerance  = cent + cent/2 // a cent, besides the rounding
 	lineTolerance = 3*cent + cent/2
 )
 
@@ -79,7 +79,7 @@ type arithmetic struct {
 	said                      []given
 	sold                      []int
 	lineLacks, globalLacks    []string       // facts of lines and of descuentoGlobal without a place in the layout
-	alone                     string         // an amount that the layout shows without its counterparts
+	alone                     string         // an amount that nothing in the layout can be compared with
 	discounts                 map[int]string // by position in resumen: the member of descuentoGlobal
 	totalDiscount, percent    int            // totalDescu, porcentajeDescuento
 	carriage                  []given        // amounts of resumen that are not a sum of lines
@@ -612,7 +612,7 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether n equals the till's fact or, without a fact, is within off of part (below 0 only if part is).
+// isGiven reports whether n is the till's fact or, without a fact, within off of part; n < 0 needs part < 0.
 func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known
