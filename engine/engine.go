@@ -39,19 +39,17 @@ type Options struct {
 	Authority *authority.Client
 	Shelf     *rulestore.Store
 	Issuer    record.Issuer
-	// DoubtFor is how long MH may work on a document after a sending, default 2 min: see authority.Sender.
-	DoubtFor time.Duration
+	DoubtFor  time.Duration // how long MH may work on a document after a sending, default 2 min: see authority.Sender
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
 	// PassCodes: online, MH alone decides about codes of its catalogues. MH decides about payment codes anyway.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
-	Contingency contingency.Options
-	Logger      *slog.Logger
-	Now         func() time.Time // the clock
-	Rand        io.Reader        // source of generation codes, default crypto/rand
-	// RecoverEvery is how often Run looks for documents that no request settles, default 5 s.
-	RecoverEvery time.Duration
+	Contingency  contingency.Options
+	Logger       *slog.Logger
+	Now          func() time.Time // the clock
+	Rand         io.Reader        // source of generation codes, default crypto/rand
+	RecoverEvery time.Duration    // how often Run looks for documents that no request settles, default 5 s
 	// Delivery sets how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
@@ -191,8 +189,7 @@ func (e *Engine) sweep(ctx context.Context, before time.Time) {
 
 // Request is a sale from which a document is made.
 type Request struct {
-	// Document is the document's type, a code of CAT-002.
-	Document string
+	Document string // the document's type, a code of CAT-002
 	// Facts are the till's values, under the names of the document: receptor, cuerpoDocumento, resumen and the rule's
 	// own inputs (isRetenIva, descuentoGlobal). The engine adds identificacion and emisor.
 	Facts dte.Value
@@ -205,9 +202,8 @@ type Request struct {
 	Body   dte.Value
 	Caller record.Caller
 	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
-	Wait time.Duration
-	// Warnings are messages to the till, for analisisHacienda.observaciones.
-	Warnings []string
+	Wait     time.Duration
+	Warnings []string // messages to the till, for analisisHacienda.observaciones
 	// Unread are the paths of facts that the gateway could not read. Check computes no amount from them.
 	Unread []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
@@ -233,8 +229,7 @@ type Act struct {
 // Backlog is the branch's pending work and the deadlines of that work.
 type Backlog struct {
 	contingency.Backlog
-	// Delivery is the pending deliveries to the receivers and the archive.
-	Delivery outbox.Undelivered `json:"delivery"`
+	Delivery outbox.Undelivered `json:"delivery"` // the pending deliveries to the receivers and the archive
 }
 
 // CountBacklog counts the pending work. A count is reused for two seconds. If counting fails, the result is the last
@@ -405,11 +400,10 @@ func (e *Engine) recordAct(by record.Caller, what string, code dte.Code, detail 
 
 // standing is a stored document that this process holds in memory, to avoid reading it again.
 type standing struct {
-	entry storage.Entry
-	head  *record.Head
-	jws   []byte // the form that head.Form names; nil: read it from the store
-	// document is the payload of jws; nil: decode it from jws.
-	document []byte
+	entry    storage.Entry
+	head     *record.Head
+	jws      []byte // the form that head.Form names; nil: read it from the store
+	document []byte // the payload of jws; nil: decode it from jws
 }
 
 func (e *Engine) show(now standing) (r *record.View, err error) {

@@ -20,9 +20,8 @@ import (
 
 // InvalidationRequest is a request to invalidate a document at MH (MF2 pp.9-17).
 type InvalidationRequest struct {
-	Code dte.Code
-	// Kind is a code of CAT-024: 1 error, 2 the operation is rescinded, 3 other.
-	Kind                   int64
+	Code                   dte.Code
+	Kind                   int64 // a code of CAT-024: 1 error, 2 the operation is rescinded, 3 other
 	Reason                 string
 	Responsible, Applicant record.Person
 	// Replacement, for kinds 1 and 3, is the code of the accepted document that replaces this document; otherwise "".
@@ -476,8 +475,7 @@ type Appraisal struct {
 	Total    string `json:"total"`
 	Estado   string `json:"estado"`
 	Verdict  string `json:"verdict"` // RecallPossible or another Recall constant
-	// Until is the last day on which the document may be invalidated (yyyy-mm-dd), or "".
-	Until string `json:"until"`
+	Until    string `json:"until"`   // the last day on which the document may be invalidated (yyyy-mm-dd), or ""
 	// Held is the number of notes and returns in force on the document.
 	Held         int64                `json:"held"`
 	Faults       []dte.Fault          `json:"errors"`

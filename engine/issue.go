@@ -259,21 +259,20 @@ func closed(document, why string) *refusal.Error {
 }
 
 type draft struct {
-	request Request
-	now     time.Time
-	dated   time.Time // the document's time of issue
-	code    dte.Code
-	series  string
-	blank   string    // the placeholder of the control number
-	facts   dte.Value // with blank as control number
-	form    string
-	period  *contingency.Period // the contingency in which the sale is issued
-	cause   int64               // CAT-005
-	motive  string              // text for cause 5
-	reason  string              // why the document is in contingency form, for people
-	draws   []record.Draw       // the sale's draws on the counters of its origin
-	// passCodes: online, MH alone decides about codes of catalogues.
-	passCodes bool
+	request   Request
+	now       time.Time
+	dated     time.Time // the document's time of issue
+	code      dte.Code
+	series    string
+	blank     string    // the placeholder of the control number
+	facts     dte.Value // with blank as control number
+	form      string
+	period    *contingency.Period // the contingency in which the sale is issued
+	cause     int64               // CAT-005
+	motive    string              // text for cause 5
+	reason    string              // why the document is in contingency form, for people
+	draws     []record.Draw       // the sale's draws on the counters of its origin
+	passCodes bool                // online, MH alone decides about codes of catalogues
 
 	ruleDay  string                // the day whose rules compute the sale; "": the day of dated
 	rule     *rulestore.Rule       // in force on ruleDay; a retry may compute with an earlier rule

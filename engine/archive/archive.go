@@ -42,11 +42,9 @@ type Options struct {
 	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911"; AccessKey and Secret are then empty.
 	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name; most stores except AWS require it.
-	PathStyle bool
-	// Timeout is the longest total time of a call. Default 1 min.
-	Timeout time.Duration
-	// Connections is the number of idle connections to keep. Default 4.
-	Connections int
+	PathStyle   bool
+	Timeout     time.Duration // the longest total time of a call; default 1 min
+	Connections int           // the number of idle connections to keep; default 4
 	// Transport sends the requests. Default: a transport that keeps connections and uses no proxy.
 	Transport http.RoundTripper
 }
@@ -353,13 +351,11 @@ func responseError(kind error, r minio.ErrorResponse) error {
 
 // Object is the store's report about an object.
 type Object struct {
-	Key  string // without the archive's prefix
-	Size int64  // in bytes
-	// Tag is the store's own name for these bytes (ETag).
-	Tag string
-	Sum string // base64 of the SHA-256; empty in a List
-	// Modified is when the object was written, by the store's clock; only a List sets it.
-	Modified time.Time
+	Key      string    // without the archive's prefix
+	Size     int64     // in bytes
+	Tag      string    // the store's own name for these bytes (ETag)
+	Sum      string    // base64 of the SHA-256; empty in a List
+	Modified time.Time // when the object was written, by the store's clock; only a List sets it
 }
 
 // Stat returns size, tag and SHA-256 of an object. If the store does not know the SHA-256, the object is read. Errors:

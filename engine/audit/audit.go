@@ -228,9 +228,8 @@ func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 
 // Authenticity is what the marks prove about the acts. Marks cannot show that the newest acts were removed.
 type Authenticity struct {
-	Acts map[recordmac.Verdict]int
-	// Problems are the contradictions, in the order of the acts: rewritten, inserted or removed acts.
-	Problems []string
+	Acts     map[recordmac.Verdict]int
+	Problems []string // the contradictions, in the order of the acts: rewritten, inserted or removed acts
 }
 
 // Authenticate checks the mark of every act of a store.

@@ -38,10 +38,9 @@ type Options struct {
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
 	// Transport sends requests. Default: a connpool.Link to BaseURL without Run, which connects when a request comes.
-	Transport http.RoundTripper
-	Now       func() time.Time
-	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
-	AnswerTimeout time.Duration
+	Transport     http.RoundTripper
+	Now           func() time.Time
+	AnswerTimeout time.Duration // how long a call waits for MH's answer, default 8 s (MT1 §3.3)
 	// Rehearsal accepts a simulated authority's seals in production. Without Rehearsal they give ErrSimulated.
 	Rehearsal bool
 }

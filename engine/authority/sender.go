@@ -22,11 +22,10 @@ type Span struct{ From, To time.Time }
 // Sender sends documents and finds the result of each: accepted, rejected, or unknown. A document that MH may have
 // received is sent again only after a query does not find it. It is safe for concurrent use.
 type Sender struct {
-	Client *Client
-	Lost   []Span // may be nil
-	Now    func() time.Time
-	// DoubtFor is how long MH may work on a sent document; until then NotFound proves nothing.
-	DoubtFor time.Duration
+	Client   *Client
+	Lost     []Span // may be nil
+	Now      func() time.Time
+	DoubtFor time.Duration // how long MH may work on a sent document; until then NotFound proves nothing
 	// Away reports whether the branch has found MH unreachable. Suspect is called if MH may be unreachable.
 	Away    func() bool
 	Suspect func()

@@ -18,15 +18,13 @@ import (
 type Options struct {
 	Month    string // "2026-11"
 	Settings Settings
-	// Dir is an existing, empty folder for the files.
-	Dir string
+	Dir      string // an existing, empty folder for the files
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
 	// Volume is the largest number of rows in one PDF, default 10,000: a larger PDF needs much memory and binds badly.
-	Volume int
-	Made   string // when the books are made, for resumen.json
-	// Received: also make the annexes of suppliers' documents; see Receive.
-	Received bool
+	Volume   int
+	Made     string // when the books are made, for resumen.json
+	Received bool   // also make the annexes of suppliers' documents; see Receive
 }
 
 // Book collects the documents of a month. It takes some 400 bytes for each row of a file.

@@ -26,9 +26,8 @@ type Document struct {
 	Deferred bool `json:"contingencia,omitempty"`
 	// Invalidated is the day of the invalidation's event, yyyy-mm-dd in El Salvador; "" without an invalidation.
 	Invalidated string `json:"invalidado,omitempty"`
-	// Refusal is MH's reason for rejecting the document.
-	Refusal string `json:"rechazo,omitempty"`
-	JSON    []byte `json:"payload"` // the signed bytes, empty if the box lost them
+	Refusal     string `json:"rechazo,omitempty"` // MH's reason for rejecting the document
+	JSON        []byte `json:"payload"`           // the signed bytes, empty if the box lost them
 	// Unproven: the signature was checked, and none of the given certificates made it.
 	Unproven bool `json:"-"`
 }
@@ -81,11 +80,10 @@ func (l *items) UnmarshalJSON(b []byte) error {
 
 // Issuer is the taxpayer as named in its documents.
 type Issuer struct {
-	NIT    string `json:"nit"`
-	Number string `json:"numDocumento"` // in 15 instead of the NIT
-	NRC    string `json:"nrc"`          // absent in returns (18)
-	// Exports is the kind of item of an export invoice (11): 1 goods, 2 services, 3 both.
-	Exports int    `json:"tipoItemExpor"`
+	NIT     string `json:"nit"`
+	Number  string `json:"numDocumento"`  // in 15 instead of the NIT
+	NRC     string `json:"nrc"`           // absent in returns (18)
+	Exports int    `json:"tipoItemExpor"` // the kind of item of an export invoice (11): 1 goods, 2 services, 3 both
 	Name    string `json:"nombre"`
 }
 

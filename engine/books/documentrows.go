@@ -16,14 +16,12 @@ import (
 
 // placement says where a document is in the books of a month: its rows, and its files.
 type placement struct {
-	rows  []row
-	daily *share // the document's share of a row in annex 2
-	sold  *share // the document's share of a row in the book of consumers
-	files []*layout
-	// motive is why a document of the month is in no file; or "".
-	motive string
-	// notes are facts about a document in a file that the accountant must know.
-	notes []string
+	rows   []row
+	daily  *share // the document's share of a row in annex 2
+	sold   *share // the document's share of a row in the book of consumers
+	files  []*layout
+	motive string   // why a document of the month is in no file; or ""
+	notes  []string // facts about a document in a file that the accountant must know
 }
 
 type row struct {

@@ -6,8 +6,7 @@ import "strings"
 type Explanation struct {
 	Month  string
 	Places []Place
-	// Motive is why the document is in no file; "" if it is in a file.
-	Motive string
+	Motive string // why the document is in no file; "" if it is in a file
 	Notes  []string
 }
 

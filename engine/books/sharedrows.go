@@ -14,8 +14,7 @@ type share struct {
 	date              string // of the row, yyyy-mm-dd
 	operation, income int
 	kind              string // CAT-002: "11" for an export, "" for an invoice
-	// adjust is why the document has a row of its own, to subtract or restore amounts; "": a shared row.
-	adjust string
+	adjust            string // why the document has a row of its own, to subtract or restore amounts; "": a shared row
 }
 
 type sales struct {

@@ -28,10 +28,9 @@ const TestDays = 62
 
 // Progress compares the branch's test documents and events with MH's requirements.
 type Progress struct {
-	Since string   `json:"since"` // yyyy-mm-dd: older records do not count
-	Kinds []Sealed `json:"kinds"` // in the order of Requirements
-	// Partial: the count is incomplete; the next call continues it.
-	Partial bool `json:"partial"`
+	Since   string   `json:"since"`   // yyyy-mm-dd: older records do not count
+	Kinds   []Sealed `json:"kinds"`   // in the order of Requirements
+	Partial bool     `json:"partial"` // the count is incomplete; the next call continues it
 }
 
 // Sealed counts records of a kind: how many MH wants, has sealed, has still to decide, and has refused.

@@ -337,8 +337,7 @@ type Today struct {
 	Date      string // yyyy-mm-dd
 	Hours     [24]Hour
 	Documents map[string]int // by type of CAT-002
-	// Partial: the day is not completely read yet; call again later.
-	Partial bool
+	Partial   bool           // the day is not completely read yet; call again later
 }
 
 // Hour counts the documents issued in an hour, by their first result. A later refusal by MH does not count.

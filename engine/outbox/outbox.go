@@ -104,12 +104,10 @@ type Delivery struct {
 	Printer *pdf.Printer     // nil: nothing is printed, mailed or archived
 	Mail    *mail.Sender     // nil: nothing is mailed
 	Archive *archive.Archive // nil: nothing is archived
-	// Domain is the right side of Message-IDs: the sender's own domain.
-	Domain string
+	Domain  string           // the right side of Message-IDs: the sender's own domain
 	// Contingency mails a document of a contingency twice: when it is issued, and when MH has sealed it.
 	Contingency bool
-	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
-	GiveUpAfter time.Duration
+	GiveUpAfter time.Duration // how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1)
 	// Look gives Trade, Color and Greeting; its other fields come from the document and from Printer.
 	Look mail.Look
 }

@@ -32,11 +32,10 @@ type Undelivered struct {
 
 // Failure is a message or a document that was given up.
 type Failure struct {
-	Code string `json:"codigoGeneracion"`
-	Step string `json:"step"` // mail or archive
-	To   string `json:"to,omitempty"`
-	// Token is the token that requested the message, or that issued the document.
-	Token int64     `json:"token,omitempty"`
+	Code  string    `json:"codigoGeneracion"`
+	Step  string    `json:"step"` // mail or archive
+	To    string    `json:"to,omitempty"`
+	Token int64     `json:"token,omitempty"` // the token that requested the message, or that issued the document
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
 }

@@ -26,11 +26,10 @@ import (
 
 // HookOptions of NewHook. Every field without a default is required.
 type HookOptions struct {
-	URL    string
-	Secret []byte // key of the HMAC
-	Store  *storage.Store
-	// Ambiente is CAT-001.
-	Ambiente string
+	URL      string
+	Secret   []byte // key of the HMAC
+	Store    *storage.Store
+	Ambiente string // CAT-001
 	// Next waits for results after a cursor and returns them as a body, with the next cursor; nil if ctx ends first.
 	Next      func(ctx context.Context, after uint64) (body []byte, next uint64, err error)
 	Transport http.RoundTripper // default http.DefaultTransport

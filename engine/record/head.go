@@ -43,8 +43,7 @@ type Head struct {
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
 	Until  time.Time `json:"until,omitzero"`
-	// Sent is the last time that the document was sent to MH without an answer.
-	Sent time.Time `json:"sent,omitzero"`
+	Sent   time.Time `json:"sent,omitzero"` // the last time that the document was sent to MH without an answer
 	// Event is the contingency event that MH sealed, or the last event that MH refused. Limit is the deadline of the
 	// event's documents. Forwarded is the first sending of the contingency form, by MH's clock.
 	Event     string    `json:"event,omitempty"`
@@ -61,11 +60,9 @@ type Head struct {
 	// Origin is the code of the document that a note or a return is issued against.
 	Origin       string        `json:"origin,omitempty"`
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
-	// Receiver is what a search by receiver compares.
-	Receiver Receiver `json:"receiver,omitzero"`
-	// Mail is the receiver's mail address, or "".
-	Mail     string    `json:"mail,omitempty"`
-	Delivery *Delivery `json:"delivery,omitempty"`
+	Receiver     Receiver      `json:"receiver,omitzero"` // what a search by receiver compares
+	Mail         string        `json:"mail,omitempty"`    // the receiver's mail address, or ""
+	Delivery     *Delivery     `json:"delivery,omitempty"`
 }
 
 // Parts of a stored document. Each form is signed once, by its own sign.Right.
@@ -112,16 +109,15 @@ func Payload(jws []byte) ([]byte, error) {
 
 // Correction is a refusal by MH that the branch answered with a corrected document.
 type Correction struct {
-	At      time.Time `json:"at"`
-	TokenID int64     `json:"token_id"`
-	Digest  string    `json:"digest"`        // of the request, hex
-	Refused string    `json:"refused"`       // MH's text of the refusal
-	Rule    RuleRef   `json:"rule,omitzero"` // of the refused form, with its Version and Total
-	Version int       `json:"version,omitempty"`
-	Total   string    `json:"total,omitempty"`
-	Bytes   int64     `json:"bytes,omitempty"` // of the facts and the signed form that the correction stored
-	// Forwarded is when the corrected form was first sent, by MH's clock.
-	Forwarded time.Time `json:"forwarded,omitzero"`
+	At        time.Time `json:"at"`
+	TokenID   int64     `json:"token_id"`
+	Digest    string    `json:"digest"`        // of the request, hex
+	Refused   string    `json:"refused"`       // MH's text of the refusal
+	Rule      RuleRef   `json:"rule,omitzero"` // of the refused form, with its Version and Total
+	Version   int       `json:"version,omitempty"`
+	Total     string    `json:"total,omitempty"`
+	Bytes     int64     `json:"bytes,omitempty"`    // of the facts and the signed form that the correction stored
+	Forwarded time.Time `json:"forwarded,omitzero"` // when the corrected form was first sent, by MH's clock
 }
 
 // FactsPart returns the name of the part with the facts of the form that the record names.
@@ -194,9 +190,8 @@ type Invalidation struct {
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
 	// TokenID is the token that requested the invalidation; 0: an operator.
-	TokenID int64 `json:"token_id,omitempty"`
-	// Doubtful: the event may have reached MH.
-	Doubtful bool `json:"doubtful,omitempty"`
+	TokenID  int64 `json:"token_id,omitempty"`
+	Doubtful bool  `json:"doubtful,omitempty"` // the event may have reached MH
 }
 
 // EstadoPending is the value of Invalidation.Estado before MH's answer. MH's answer replaces it by a public state of
@@ -246,8 +241,7 @@ type View struct {
 	Warnings       []string
 	Invalidation   *Invalidation // nil until an invalidation is requested
 
-	// Stored is the number of bytes of facts and signed document that this request stored; 0: nothing new.
-	Stored int64
+	Stored int64 // the number of bytes of facts and signed document that this request stored; 0: nothing new
 }
 
 // Delivery is the progress of a document to its receiver and into the archive. A step that is not needed is nil.

@@ -13,10 +13,9 @@ import (
 // Issuer is the taxpayer for which this box issues. A box has one taxpayer and one ambiente.
 type Issuer struct {
 	ID       int64
-	Slug     string // first element of the archive's paths
-	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are the members of emisor, under the schema's names, without those that a Point adds.
-	Facts dte.Value
+	Slug     string    // first element of the archive's paths
+	Ambiente string    // CAT-001: "00" test, "01" production
+	Facts    dte.Value // the members of emisor, under the schema's names, without those that a Point adds
 }
 
 // Point is the point of sale that issues a document. Its two codes form the middle of the control number (MF2 p.28):
@@ -34,12 +33,9 @@ type Caller struct {
 	Point       Point
 	Permissions []string
 	From        string // address of the request's sender
-	// OwnTypes: the caller reads only document types that it may issue, and its point of sale's returns.
-	OwnTypes bool
-	// Operator: the caller is not a till; operators read the documents of every branch.
-	Operator bool
-	// MailsOthers: the caller may mail a document to an address that is not in the document.
-	MailsOthers bool
+	OwnTypes    bool   // the caller reads only document types that it may issue, and its point of sale's returns
+	Operator    bool   // the caller is not a till; operators read the documents of every branch
+	MailsOthers bool   // the caller may mail a document to an address that is not in the document
 }
 
 // Person is the responsible person of an event, or the applicant of an invalidation. DocumentType is CAT-022.

@@ -47,15 +47,12 @@ type Error struct {
 	Message    string
 	Faults     []dte.Fault
 	RetryAfter time.Duration
-	// Document is the code of the document that prevents the request, or "".
-	Document string
+	Document   string // the code of the document that prevents the request, or ""
 	// Operator: the texts are English, for operators. All other texts are Spanish, for tills.
-	Operator bool
-	// RequiredFields are the members of a receptor that SPEC section 7 requires, with RECEPTOR_VALIDATION_ERROR.
-	RequiredFields []string
-	// English is the text for operators instead of Message; "": the text of Code in the list of codes.
-	English string
-	Err     error // for the log, never for the caller
+	Operator       bool
+	RequiredFields []string // the members of a receptor that SPEC section 7 requires, with RECEPTOR_VALIDATION_ERROR
+	English        string   // the text for operators instead of Message; "": the text of Code in the list of codes
+	Err            error    // for the log, never for the caller
 }
 
 func (e *Error) Error() string {

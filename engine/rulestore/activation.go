@@ -63,15 +63,13 @@ const (
 
 // Activation is the result of Activate, Backtest or Shadow for a bundle.
 type Activation struct {
-	Rule  record.RuleRef `json:"rule"`
-	State string         `json:"state"` // live or coming; "" if the bundle was refused or only tried
-	From  string         `json:"from,omitempty"`
-	// Already: the bundle was live or coming before, and nothing changed.
-	Already bool         `json:"already,omitempty"`
-	Steps   []rules.Step `json:"steps"`
-	// Refused is the step that failed, or "".
-	Refused string `json:"refused,omitempty"`
-	Error   string `json:"error,omitempty"`
+	Rule    record.RuleRef `json:"rule"`
+	State   string         `json:"state"` // live or coming; "" if the bundle was refused or only tried
+	From    string         `json:"from,omitempty"`
+	Already bool           `json:"already,omitempty"` // the bundle was live or coming before, and nothing changed
+	Steps   []rules.Step   `json:"steps"`
+	Refused string         `json:"refused,omitempty"` // the step that failed, or ""
+	Error   string         `json:"error,omitempty"`
 }
 
 // step runs one step and notes it. It returns false if the step failed.

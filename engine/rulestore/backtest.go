@@ -24,8 +24,7 @@ type storedDocument struct {
 	// document is one form of the stored document: the correction that the head names, or else the normal form, or else
 	// the contingency form.
 	document []byte
-	// deferred is the contingency form of a document that has both forms; otherwise nil.
-	deferred []byte
+	deferred []byte // the contingency form of a document that has both forms; otherwise nil
 }
 
 func (s *Store) readStored(entry storage.Entry, h *record.Head) (*storedDocument, error) {
@@ -136,9 +135,8 @@ type BacktestTotals struct {
 	Rule      record.RuleRef `json:"rule"`
 	Documents int            `json:"documents"`
 	// Results counts the documents by result: identical, amounts, layout, refused, failed.
-	Results map[string]int `json:"results"`
-	// Fields are the amounts that differ, by path without the line's number.
-	Fields  map[string]*FieldTotal `json:"fields"`
+	Results map[string]int         `json:"results"`
+	Fields  map[string]*FieldTotal `json:"fields"` // the amounts that differ, by path without the line's number
 	Seconds float64                `json:"seconds"`
 }
 

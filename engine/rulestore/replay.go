@@ -169,8 +169,7 @@ func (d *storedDocument) marks(c *Comparison) error {
 
 // Made selects documents by the bundle that computed them.
 type Made struct {
-	// Rule is the bundle's version, or at least the first 8 digits of its digest.
-	Rule string
+	Rule string // the bundle's version, or at least the first 8 digits of its digest
 	// Name is the rule's name, or "" for every name. Rules of different documents may have the same version.
 	Name string
 	// From and To limit fecEmi (yyyy-mm-dd, inclusive); "" is no limit.

@@ -58,19 +58,15 @@ type Event struct {
 
 // Rule is one bundle ready to compute and fill.
 type Rule struct {
-	Ref record.RuleRef
-	// Document is the type of CAT-002 that the rule computes.
-	Document string
-	module   *rules.Module
-	params   []int64
-	bind     binding
-	Filler   *schema.Filler
-	// Type is the bundle's description of its type; without a description, the registered type.
-	Type *bundle.Type
-	// Total is the index of the document's total in the summary.
-	Total int
-	// suspended: the rule fails, and the branch is about to return to the previous rule.
-	suspended atomic.Bool
+	Ref       record.RuleRef
+	Document  string // the type of CAT-002 that the rule computes
+	module    *rules.Module
+	params    []int64
+	bind      binding
+	Filler    *schema.Filler
+	Type      *bundle.Type // the bundle's description of its type; without a description, the registered type
+	Total     int          // the index of the document's total in the summary
+	suspended atomic.Bool  // the rule fails, and the branch is about to return to the previous rule
 
 	catalogues *dte.Catalogues // MH's names for the taxes and codes of the document
 	schema     int             // generation of the layout: identificacion.version

@@ -22,8 +22,7 @@ type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
 	Rules  []ShownBundle `json:"rules"`
-	// Return is the latest automatic step back; null: none, or its bundle was reinstated.
-	Return *StepBack `json:"return"`
+	Return *StepBack     `json:"return"` // the latest automatic step back; null: none, or its bundle was reinstated
 	// Notes are remarks about the records, in sentences.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -50,8 +49,7 @@ type ShownBundle struct {
 	// the bundle while its keys were pinned), or "" (nobody: the bundle is not used).
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
-	// Trouble is why the bundle may not be used, null if it may be used.
-	Trouble *Trouble `json:"trouble"`
+	Trouble  *Trouble `json:"trouble"` // why the bundle may not be used, null if it may be used
 	// Floor is the highest version of the generation that has begun here. A bundle pushed for today must exceed it.
 	Floor string `json:"floor"`
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.

@@ -174,13 +174,11 @@ func (s *schema) checkFixed(path string) error {
 
 // Requirements lists what a layout must have before the box signs documents with it.
 type Requirements struct {
-	Version int    // identificacion.version
-	Kind    string // the member of identificacion that names the type; "": no member
-	Type    string // the value of that member
-	// Facts are the paths of facts for which the layout must have a place; "a|b" means a or b.
-	Facts []string
-	// Computed: a module computes the amounts of the lines, their sums and the total.
-	Computed bool
+	Version  int      // identificacion.version
+	Kind     string   // the member of identificacion that names the type; "": no member
+	Type     string   // the value of that member
+	Facts    []string // the paths of facts for which the layout must have a place; "a|b" means a or b
+	Computed bool     // a module computes the amounts of the lines, their sums and the total
 }
 
 // Meets returns an error that names the first requirement that the layout does not meet.
