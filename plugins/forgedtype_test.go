@@ -161,9 +161,18 @@ func typed(t *testing.T, test func(t *testing.T, f *forge, honest *bundle.Type, 
 	}
 }
 
+// describe reads a bundle's description of its type, which the branch knows.
+func (f *forge) describe(parts map[string][]byte) (*bundle.Type, error) {
+	t, err := bundle.ParseType(f.manifest.Document, parts)
+	if err == nil {
+		_, err = record.Successor(t)
+	}
+	return t, err
+}
+
 // sell makes a document from a request, with the facts that the box adds taken from a case.
 func (f *forge) sell(parts map[string][]byte, body, box dte.Value) (document dte.Value, refused error) {
-	t, err := bundle.ParseType(f.manifest.Document, parts)
+	t, err := f.describe(parts)
 	if err != nil {
 		return dte.Value{}, err
 	}
@@ -196,6 +205,12 @@ func (f *forge) sell(parts map[string][]byte, body, box dte.Value) (document dte
 // TestForged_Form: whatever a form says, a request becomes the same document or none. The form of a signed bundle is
 // read before any fact is known, so the document can be compared only with the request.
 func TestForged_Form(t *testing.T) {
+	for _, known := range plugins.Types() {
+		if err := record.Learn(known); err != nil {
+			t.Fatal(err)
+		}
+		defer record.Forget(known.Document)
+	}
 	typed(t, func(t *testing.T, f *forge, honest *bundle.Type, r *rand.Rand) {
 		if honest.Effect == bundle.TakesBack {
 			return // what is returned is looked up in the origin's lines, which the request does not have
@@ -217,7 +232,7 @@ func TestForged_Form(t *testing.T) {
 			{"to", "label", values("Nota")}}
 		lossy := maps.Clone(f.parts) // a form that ignores the receiver's NIT, NRC and activity
 		lossy["form.json"] = bytes.ReplaceAll(form, []byte(`"taxpayer"`), []byte(`"consumer"`))
-		if _, _, err := f.make(lossy, f.facts[0], nil); err == nil && !bytes.Equal(lossy["form.json"], form) {
+		if _, err := f.describe(lossy); err == nil && !bytes.Equal(lossy["form.json"], form) {
 			t.Error("the receiver is read as a consumer")
 		}
 		refused, made := 0, 0

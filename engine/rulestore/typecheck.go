@@ -193,17 +193,13 @@ func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 }
 
 // misplaces refuses a member that goes to another place although the layout has a place with its own name: the document
-// would then differ from the till's request. A member for receptor must be read as a person, and as a consumer only in
-// invoices (01), because a consumer's form ignores NIT, NRC and activity (SPEC 4.1).
+// would then differ from the till's request. A member for receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin
 	switch {
 	case to == "receptor" && !m.Person && m.Use != "consumer" && m.Use != "taxpayer":
 		return fmt.Errorf("%w: form.json: %s: %q is not read as a person", bundle.ErrFormat, at, m.Name)
-	case m.Use == "consumer" && r.Document != "01":
-		return fmt.Errorf("%w: form.json: %s: %q would lose NIT, NRC and activity: use taxpayer", bundle.ErrFormat, at,
-			m.Name)
 	case len(own) > 0 && !slices.Contains(own, to) && (to != bundle.ToNone || !slices.Contains(names, m.Name)):
 		return fmt.Errorf("%w: form.json: %s: %q has a place of its own, %s, and goes to %s", bundle.ErrFormat,
 			at, m.Name, strings.Join(own, ", "), to)

@@ -510,7 +510,7 @@ func (t *Type) Contradicts(before *Type) error {
 
 // Succeeds returns how a type differs from its earlier description. It returns an error if stored documents would be
 // counted or credited differently, or could be invalidated for a shorter time. A law that shortens this time belongs in
-// the bundle of the event.
+// the bundle of the event. It also returns an error if a taxpayer would be read as a consumer, without NIT and NRC.
 func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	if err := t.Contradicts(before); err != nil {
 		return nil, err
@@ -519,6 +519,15 @@ func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 		!(is.Months >= was.Months && is.BusinessDay >= was.BusinessDay) {
 		return nil, fmt.Errorf("%w: %s: invalidation: the window is shorter than before, also for stored "+
 			"documents of type %s: shorten it in the bundle of the event invalidacion", ErrFormat, typePart, t.Document)
+	}
+	is, was := cmp.Or(t.Form, &Form{}), cmp.Or(before.Form, &Form{})
+	for i, m := range is.Members {
+		if m.Use == "consumer" && slices.ContainsFunc(was.Members, func(o Member) bool {
+			return o.Name == m.Name && o.Use == "taxpayer"
+		}) {
+			return nil, fmt.Errorf("%w: %s: members[%d]: %q was a taxpayer, and NIT, NRC and activity of a consumer are "+
+				"ignored", ErrFormat, formPart, i, m.Name)
+		}
 	}
 	for _, c := range t.changes(before) {
 		changed = append(changed, fmt.Sprintf("%s: %s: %s, was %s", typePart, c.name, c.is, c.was))
