@@ -78,7 +78,7 @@ func TestLoad_Hostile(t *testing.T) {
 			100).Bytes()},
 		{"a description at the world's end", "points at 16 bytes at 4294967295, outside", describing(1<<32-1,
 			16).Bytes()},
-		{"a description of 1 GiB", "points at 1073741824 bytes, more than 1048576", describing(0, 1<<30).Bytes()},
+		{"a description of 1 GiB", "points at 1073741824 bytes, more than 65536", describing(0, 1<<30).Bytes()},
 		{"a description of zeros", "description: invalid character", describing(64, 64).Bytes()},
 		{"a hand on its own fuel", "global 0 of 0", function(w.Initialize,
 			func(f *w.Function) { f.Code = w.Join(w.I64Const(1<<60), w.Op(w.GlobalSet, 0)) }).Bytes()},

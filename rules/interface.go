@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -249,7 +250,10 @@ func check(ok bool) uint64 {
 	return errnoSuccess
 }
 
-const maxDescription = 1 << 20
+const (
+	maxDescription = 64 << 10 // bytes; the largest of the house has 4.5 KB
+	maxMessage     = 300      // letters of a fault's message: the records of documents keep warnings
+)
 
 // parseDescription reads a module's description, and compares the description with the interface's limits. The error
 // has a sentence for each fault.
@@ -272,8 +276,8 @@ func parseDescription(text []byte) (*abi.Description, error) {
 	c.names("taxes", len(d.Taxes), abi.MaxWide, func(i int) string { return d.Taxes[i] })
 	c.names("faults", len(d.Faults), 512, func(i int) string { return d.Faults[i].Code })
 	for i, f := range d.Faults {
-		if f.Message == "" {
-			c.fault("faults[%d].message: is missing", i)
+		if n := utf8.RuneCountInString(f.Message); n == 0 || n > maxMessage {
+			c.fault("faults[%d].message: is missing, or has more than %d letters", i, maxMessage)
 		}
 	}
 	inputs := []string{"amount", "integer", "flag", "enum", "set", "present"}

@@ -145,8 +145,8 @@ func gallery() map[string][]bad {
 			{"traps", function(w.Initialize, func(f *w.Function) { f.Code = []byte{w.Unreachable} }),
 				"_initialize: wasm error: unreachable"}},
 		"Exports: `dte_describe`": {{"none", unnamed(w.Describe), "does not export dte_describe"},
-			{"too long", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<20 + 1) }),
-				"dte_describe points at 1048577 bytes, more than 1048576"},
+			{"too long", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(64<<10 + 1) }),
+				"dte_describe points at 65537 bytes, more than 65536"},
 			{"outside", function(w.Describe, func(f *w.Function) { f.Code = w.I64Const(1<<62 | 16) }),
 				"outside its memory"}},
 		"Exports: `dte_buffer`": {{"none", unnamed(w.Buffer), "does not export dte_buffer"},
@@ -204,6 +204,8 @@ func gallery() map[string][]bad {
 			{"misspelt", member(`"sums":[]`), `unknown field "sums"`}},
 		"Description: `taxes`": {{"too many", many(257, "taxes"), "taxes: 257 of them, at most 256"}},
 		"Description: `faults`": {{"no message", member(`"faults":[{"code":"X"}]`), "faults[0].message: is missing"},
+			{"a long message", member(`"faults":[{"code":"X","message":"` + strings.Repeat("ñ", 301) + `"}]`),
+				"has more than 300 letters"},
 			{"too many", objects(513, "faults", `{"code":"X","message":"x"}`), "faults: 513 of them, at most 512"}},
 	}
 }

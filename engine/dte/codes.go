@@ -150,6 +150,9 @@ type CodeList struct {
 	Texts    map[string]string // by code
 }
 
+// The most bytes of a code and of its text, because they are signed, printed and mailed. MH's longest have 8 and 180.
+const maxCode, maxCodeText = 20, 500
+
 // ParseCatalogues reads the file catalogues.json:
 //
 //	{"version":"1.1","source":"…","catalogues":{"CAT-014":{"name":"Unidad de medida","values":{"59":"Unidad"}}}}
@@ -171,8 +174,9 @@ func ParseCatalogues(data []byte) (*Catalogues, error) {
 			return nil, fmt.Errorf("reading catalogues: %s needs a name and values", m.Name)
 		}
 		for _, row := range values.Members() {
-			if row.Value.Kind() != KindString {
-				return nil, fmt.Errorf("reading catalogues: %s %q is not a text", m.Name, row.Name)
+			if row.Value.Kind() != KindString || len(row.Name) > maxCode || len(row.Value.Text()) > maxCodeText {
+				return nil, fmt.Errorf("reading catalogues: %s %.40q: is not a text of at most %d bytes, or the code "+
+					"has more than %d", m.Name, row.Name, maxCodeText, maxCode)
 			}
 			list.Texts[row.Name] = row.Value.Text()
 		}

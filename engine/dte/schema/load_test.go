@@ -236,7 +236,9 @@ func TestParseCatalogues_Published(t *testing.T) {
 	}
 	for _, bad := range []string{`[]`, `{}`, `{"version":"1","source":"s"}`,
 		`{"version":"1","source":"s","catalogues":{"CAT-001":{"values":{"1":"x"}}}}`,
-		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":2}}}}`} {
+		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":2}}}}`,
+		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"1":"` + strings.Repeat("x", 501) + `"}}}}`,
+		`{"version":"1","source":"s","catalogues":{"CAT-001":{"name":"n","values":{"` + strings.Repeat("1", 21) + `":"x"}}}}`} {
 		if _, err := dte.ParseCatalogues([]byte(bad)); err == nil {
 			t.Errorf("took %s", bad)
 		}
