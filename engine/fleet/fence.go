@@ -30,8 +30,8 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced: another box has or had the branch, or Cloned is true. Cloned: a copy of this box runs, or this box is
-	// an old image of itself.
+	// Replaced: another box has or had the branch, or Cloned is true. Cloned: a copy of this box runs, or this box was
+	// restored from an old image.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // the enrolment's points of sale that this box took: it may number only these
 	// Behind is why the box took fewer points: its store lacked numbers at the last comparison. Empty: it took all.
@@ -54,7 +54,7 @@ func (f *Fence) Standing() Standing {
 	return s
 }
 
-// Close ends the numbering: a copy of this box runs, or this box is an old image of itself.
+// Close ends the numbering: a copy of this box runs, or this box was restored from an old image.
 func (f *Fence) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,11 +24,11 @@ type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group" is:"name"`
 	Version int64  `json:"version" is:"set"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the previous version's object, empty for the first version. By Previous a box notices
-	// that the store lost or replaced a version.
+	// Previous is the Digest of the previous version's object, empty for the first version. From Previous, a box
+	// notices that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
 	// Mends are versions that boxes have verified and the store has lost or replaced. If a box's latest version is in
-	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know,
+	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know;
 	// Previous has the digest of the object in the store.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
 	Issued  time.Time  `json:"issued" is:"set"`
@@ -308,7 +308,7 @@ func (e *Enrolment) at() (*Head, address) {
 func (e *Enrolment) BoxKeyOf() Key { return boxKey(e.Branch, e.Key) }
 
 func boxKey(branch, key string) Key {
-	public, _ := DecodeKey(key) // check has decoded the key without error
+	public, _ := DecodeKey(key) // parse has checked its form
 	return Key{ID: branch, Public: public}
 }
 

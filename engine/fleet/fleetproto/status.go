@@ -45,7 +45,7 @@ type Status struct {
 	Replaced    bool         `json:"replaced,omitempty"` // BOX_REPLACED, see fleet.Standing
 	Contingency *Contingency `json:"contingency,omitempty"`
 	Waiting     Waiting      `json:"waiting"`
-	// Certificates end at these times.
+	// Certificates are the times at which the box's certificates end.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Today counts the documents issued on El Salvador's current day; Refused counts the refused documents among them.
 	Today   int64    `json:"today,omitempty"`
@@ -66,7 +66,7 @@ type Reached struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Stage is the result of a roll-out in a branch.
+// Stage is the state of a roll-out in a branch.
 type Stage string
 
 const (
