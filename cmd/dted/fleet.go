@@ -152,7 +152,7 @@ type centreRules struct {
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000
-	// A new rule may refuse one in backtestRefused past sales, because MH's own rules become stricter.
+	// A new rule may refuse one in backtestRefused past sales, because MH's own rules may become stricter.
 	backtestRefused = 100
 )
 

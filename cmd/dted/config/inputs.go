@@ -184,8 +184,8 @@ type InputOptions struct {
 	View func(document string, generation int64) *bundle.View
 }
 
-// Inputs reads everything that a start needs, and returns all faults, in a fixed order. Once ctx has ended, it stops at
-// a fault.
+// Inputs reads everything that a start needs, and returns all faults, in a fixed order. After ctx has ended, it
+// reads on only while it has found no fault.
 func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
