@@ -32,8 +32,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. It asks
-// the archive once for each document, until the first error.
+// partsOf returns a function for storage.Sources.Part. This function calls archived, which reads a document from the
+// archive, once for each document, and no more after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code

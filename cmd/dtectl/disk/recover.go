@@ -513,7 +513,7 @@ medium has are given up by name:
 
 `
 	incompleteAdvice = `No number is proposed: restore what the chain's store has lost, from the object versions that it
-keeps, move the store that was made here away, and repeat this command. If nothing can be restored, give this box new
+keeps, move away the store that was made here, and repeat this command. If nothing can be restored, give this box new
 points of sale. Or find each series' last number, and type it for N:
 
 `

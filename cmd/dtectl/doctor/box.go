@@ -235,7 +235,7 @@ var remedies = map[string]string{
 	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
-// files reads, by the same code, the files that a start reads, and reports the faults that would prevent the start.
+// files reads the files that a start reads, with the same code, and reports the faults that would prevent the start.
 func (d *doctor) files(ctx context.Context) {
 	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
 	for _, f := range faults {

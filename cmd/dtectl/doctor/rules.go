@@ -129,7 +129,7 @@ func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
 		"Rule refused in the runbook"
 	switch why {
-	case "damaged": // by the disk, or by a person who wrote to the store: fsck does not find the latter
+	case "damaged": // by the disk, or by a person who wrote to the store; fsck finds only damage by the disk
 		do = repairRemedy + "; if fsck finds no damage, " + do
 	case "unvouched":
 		do = "if the rule is central IT's, have it pushed again, signed by the keys that this box pins; if nobody " +

@@ -117,7 +117,7 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	near []object                 // listed, by branch and epoch; without epochs far above the epoch before
+	near []object                 // listed, by branch and epoch; without those far above the previous epoch
 	tags map[string]string        // of near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.

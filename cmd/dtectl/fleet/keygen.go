@@ -129,11 +129,11 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	case err != nil:
 		return err
 	case !c.moves:
-		term.Printf("nothing to sign: %s, given as the old key, has signed nothing that %s, director.public and the "+
-			"new key, has not signed again or left as it is\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
+		term.Printf("nothing to sign: %s, given as the old key, signed only objects that %s (director.public, the new "+
+			"key) has signed again or left as they are\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
 	case !c.DryRun:
-		term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in "+
-			"director_key\n", old.ID, fleetproto.Fingerprint(chain.Director.Public))
+		term.Printf("moved from the key %s to %s: where director_key still has the old key, put the new key after it\n",
+			old.ID, fleetproto.Fingerprint(chain.Director.Public))
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		term.Printf("%s: the new key has signed version %d already: --back %s=%d changes nothing of what it desires "+
 			"(dtectl fleet publish does)\n", group, head.Version, group, wanted)
 	}
-	for ; ; begun = true { // with --back again after each gap that is filled: boxes may have read the versions after it
+	for ; ; begun = true { // with --back, once more after each filled gap: boxes may have read the versions after it
 		if back {
 			held := fleetproto.Verified{Version: head.Version, Digest: head.Digest}
 			if head.Last, err = both.reads(ctx, group, held); err != nil || begun && head.Last == held {

@@ -47,8 +47,8 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 	for _, b := range s.Branches {
 		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil &&
 			b.Status.Desired.Version > 0 {
-			return fmt.Errorf("%s has version %d of what %s shall run, and the store shows nothing of it that the "+
-				"director signed (%s); if it is lost, publish from the machine that published it, which kept it",
+			return fmt.Errorf("%s has version %d of what %s shall run, and the store has no version that the director "+
+				"signed (%s); if the versions are lost, publish from the machine that published them: it has kept them",
 				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
 		}
 	}

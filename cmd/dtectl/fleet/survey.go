@@ -330,7 +330,7 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 	return b, nil
 }
 
-// maxDelay is the longest time from signing to writing a status, and between two clocks, that is no fault.
+// maxDelay is how long after its signature a status may be written, and how far apart two clocks may be.
 const maxDelay = 10 * time.Minute
 
 // earlier returns a status's signed time or its object's time, whichever is earlier: writing an old status again makes
@@ -365,9 +365,9 @@ func (s *Surveyor) newest(branches []*Branch) {
 			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
 			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
 			if s.enrolments.tags[fleetproto.BoxKey(b.Name, m.Epoch)] != "" {
-				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: end a change of the "+
-					"key by dtectl fleet rekey (what its --except left out, dtectl fleet status accepts), else put it "+
-					"back from the store's versions", m.Epoch)
+				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: if the key is being "+
+					"changed, run dtectl fleet rekey; if its --except left the enrolment out, accept that with dtectl "+
+					"fleet status; else put it back from the store's versions", m.Epoch)
 				older = b.Lost
 			}
 		case m.Epoch < epoch:
@@ -397,8 +397,8 @@ func (s *Surveyor) newest(branches []*Branch) {
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
 		if v.Hole > 0 {
-			out.fault("the store has lost version %d of %s, where new boxes stop: dtectl fleet roll puts it back from "+
-				"this centre's folder, else its owner from the store's versions", v.Hole, v.Group)
+			out.fault("the store has lost version %d of %s, and new boxes stop there: dtectl fleet roll puts it back "+
+				"if this centre has kept it; otherwise put it back from the store's versions", v.Hole, v.Group)
 		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
 			if n < v.Last.Version || n > v.Last.Version+maxMends { // a thief wrote a far version
