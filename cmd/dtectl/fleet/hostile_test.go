@@ -1235,13 +1235,23 @@ func TestRekey_Before(t *testing.T) {
 		t.Errorf("%+v %s", s.Counts(), w.text())
 	}
 	for name, do := range map[string]func() error{
-		"roll": w.roll,
-		"back": func() error { return (&Back{}).Run(t.Context(), w.chain) },
-		"hold": func() error { return (&Hold{Group: "tiendas"}).Run(t.Context(), w.chain) },
+		"roll":    w.roll,
+		"back":    func() error { return (&Back{}).Run(t.Context(), w.chain) },
+		"hold":    func() error { return (&Hold{Group: "tiendas"}).Run(t.Context(), w.chain) },
+		"publish": func() error { return w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}}) },
 	} {
 		if err := do(); err == nil || !strings.Contains(err.Error(), "the order for tiendas is not authentic") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	said := w.prints(func() {
+		if err := (&Status{Group: "tiendas"}).Run(t.Context(), w.chain); err == nil ||
+			!strings.Contains(err.Error(), "see above") {
+			t.Errorf("status: %v", err)
+		}
+	})
+	if !strings.Contains(said, "the order for tiendas is not authentic") || !strings.Contains(said, "norte ") {
+		t.Error(said)
 	}
 	name := "centro=" + Fingerprint(w.box("centro").status.Key)
 	if err := (&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain); err == nil ||

@@ -55,7 +55,7 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 	if head == nil && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		return b.Enrolment != nil && b.Group() == c.Group
 	}) {
-		return fmt.Errorf("--group: no branch of a group %s is enrolled, and nothing was published for it", c.Group)
+		return fmt.Errorf("--group: no branch of a group %s is enrolled, and %s", c.Group, s.noOrder())
 	}
 	if head != nil && head.Rollout != nil {
 		return fmt.Errorf("%s is on its way in %s: let it end (dtectl fleet roll) or take it back (dtectl fleet back) "+

@@ -32,8 +32,10 @@ const followEvery = 2 * time.Second
 // errHarms is the error of dtectl fleet roll when it has stopped a harmful roll-out (see fleetproto.Rollout.Held).
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// noOrder is what roll, hold, resume and back say of a group without a head.
-const noOrder = "the store has no order that director.public signed"
+// noOrder is what the verbs say of a group without a head.
+func (s *Survey) noOrder() string {
+	return strings.Join(append([]string{"the store has no order that director.public signed"}, s.Faults...), "; ")
+}
 
 // Run opens every ring that may be opened. A timer may call it every few minutes.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
@@ -56,12 +58,15 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 	if err != nil {
 		return false, err
 	}
+	groups := slices.DeleteFunc(slices.Clone(s.Groups),
+		func(v *Version) bool { return c.Group != "" && c.Group != v.Group })
+	if len(groups) == 0 {
+		return false, errors.New(s.noOrder())
+	}
 	var failed []error
 	for _, fault := range s.Faults {
 		failed = append(failed, errors.New(fault))
 	}
-	groups := slices.DeleteFunc(slices.Clone(s.Groups),
-		func(v *Version) bool { return c.Group != "" && c.Group != v.Group })
 	for _, head := range groups {
 		if r := head.Rollout; r != nil && (r.Share < fleetproto.Whole ||
 			s.Measure(r, head.Group).Wants(r, chain.Now()) != "") {
@@ -70,9 +75,6 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 		if err := c.group(ctx, chain, s, head); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))
 		}
-	}
-	if len(groups) == 0 {
-		failed = append(failed, errors.New(noOrder))
 	}
 	return underWay, errors.Join(failed...)
 }
@@ -177,8 +179,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	head := s.Desired(name)
 	switch {
 	case head == nil:
-		return nil, nil, fmt.Errorf("%s: %s", cmp.Or(name, "--group"),
-			strings.Join(append([]string{noOrder}, s.Faults...), "; "))
+		return nil, nil, fmt.Errorf("%s: %s", cmp.Or(name, "--group"), s.noOrder())
 	case c.Group == "" && len(names) > 1:
 		return nil, nil, fmt.Errorf("--group: name one of these groups: %s", strings.Join(names, ", "))
 	}

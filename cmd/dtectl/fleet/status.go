@@ -44,8 +44,7 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 			return fmt.Errorf("no branch %s is in the chain's store", name)
 		}
 	}
-	if c.Group != "" && s.Desired(c.Group) == nil &&
-		!slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Group() == c.Group }) {
+	if c.Group != "" && s.Desired(c.Group) == nil && !slices.ContainsFunc(s.Branches, c.inGroup) {
 		return fmt.Errorf("no branch of a group %s is in the chain's store", c.Group)
 	}
 	if c.JSON {
@@ -59,8 +58,13 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 	return err
 }
 
+// inGroup is true for every group if the branch's group is not known.
+func (c *Status) inGroup(b *Branch) bool {
+	return c.Group == "" || b.Group() == "" || b.Group() == c.Group
+}
+
 func (c *Status) shows(b *Branch) bool {
-	return (c.Group == "" || b.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, b.Name)) &&
+	return c.inGroup(b) && (len(c.Branches) == 0 || slices.Contains(c.Branches, b.Name)) &&
 		(!c.Trouble || b.Level() > Fine)
 }
 
