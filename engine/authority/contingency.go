@@ -81,7 +81,7 @@ func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o 
 }
 
 // QueryLot asks MH for the results of a lot. The outcomes are by codigoGeneracion; an outcome is Unknown if MH's answer
-// about the document decides nothing. There are none if MH has not begun the lot or does not know it.
+// about the document decides nothing. There is no outcome if MH has not begun the lot or does not know it.
 func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string]Outcome, err error) {
 	o := Outcome{Kind: Accepted}
 	defer c.observe("lot_query", &o)()

@@ -144,7 +144,7 @@ func (b *Book) Finish() error {
 	return b.create(SummaryName, b.summarise)
 }
 
-// refuseRepeated returns an error if a document was added twice, as from two backups of a branch.
+// refuseRepeated returns an error if a document was added twice, for example from two backups of a branch.
 func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {

@@ -304,7 +304,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	}
 	record.Earliest(&h.Sent, c.branch.Now()) // the clock may have been set back after the sending
 	var outcomes map[string]authority.Outcome
-	waits := false // MH may still work on the documents without a result: no query is proof that MH lacks them
+	waits := false // MH may still work on the documents without a result: a query would not prove that MH lacks them
 	if h.Code != "" {
 		outcomes, err = c.branch.Sender.Client.QueryLot(ctx, h.Code)
 		waits = c.branch.Now().Sub(h.Sent) <= c.hurried(lotPatience)

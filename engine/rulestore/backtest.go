@@ -182,7 +182,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes the stored documents of the candidate's type in a period with the candidate. Sales go first.
+// Backtest computes a period's stored documents of the candidate's type again, with the candidate. Sales go first.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)

@@ -179,7 +179,6 @@ func (r *run) release() {
 // OutputKind is the kind of an output of a rule module.
 type OutputKind uint8
 
-// The kinds of outputs.
 const (
 	OutAmount OutputKind = iota // in 1e-8
 	// Bit i means Outputs.Taxes[i]; written as the array of the codes, null if empty
@@ -237,7 +236,6 @@ func NamedOutputs(overlay []byte) (out Outputs, err error) {
 // Maker names what determines the value of a field.
 type Maker uint8
 
-// The values of Maker.
 const (
 	// MakerUnknown means that the path does not name a single value of the document.
 	MakerUnknown Maker = iota
