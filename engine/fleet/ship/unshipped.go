@@ -121,8 +121,8 @@ func (c *change) release() {
 }
 
 // caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. Changes
-// wait if the store has the whole copy and answers in time. After a start they wait as soon as the store has answered, if
-// the whole copy was there before.
+// wait if the store has the whole copy and answers in time. After a start they wait as soon as the store has answered,
+// if it had the whole copy before.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
