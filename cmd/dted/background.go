@@ -20,7 +20,7 @@ const (
 	standstill = 48 * time.Hour
 	// recently: for this long after a restoration, every start asks the archive.
 	recently = 7 * 24 * time.Hour
-	// askArchiveFor is the time limit of one request to the archive, and of the first sale's wait for the answer.
+	// askArchiveFor is how long the first sale waits for the archive's answer.
 	askArchiveFor = 10 * time.Second
 )
 
@@ -77,9 +77,7 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 		return nil
 	}
 	for first := true; ; first = false {
-		within, cancel := context.WithTimeout(ctx, askArchiveFor)
-		err := w.ask(within, w.since, w.now())
-		cancel()
+		err := w.ask(ctx, w.since, w.now())
 		if first {
 			close(w.done)
 		}

@@ -135,6 +135,17 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 		return nil
 	}
 	ahead := make(map[string]storage.Witness)
+	err := g.weighDays(ctx, points, from, to, ahead)
+	if len(ahead) > 0 {
+		g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Witness) int {
+			return strings.Compare(a.Series[0].Series, b.Series[0].Series)
+		}))
+	}
+	return err
+}
+
+func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time,
+	ahead map[string]storage.Witness) error {
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
@@ -163,12 +174,6 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 			}
 		}
 	}
-	if len(ahead) == 0 {
-		return nil
-	}
-	g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Witness) int {
-		return strings.Compare(a.Series[0].Series, b.Series[0].Series)
-	}))
 	return nil
 }
 
@@ -201,8 +206,12 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 		return err
 	}
 	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
-		ahead[series] = storage.Witness{Medium: byArchive, Path: key,
+		w = storage.Witness{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: series, Here: here, There: there}}}
+		if len(ahead) == 0 { // the first sale waits some seconds, and the other documents may take longer
+			g.stopNumbering([]storage.Witness{w})
+		}
+		ahead[series] = w
 	}
 	return nil
 }

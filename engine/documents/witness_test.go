@@ -98,6 +98,13 @@ func TestWitness_Archive(t *testing.T) {
 			b.T.Errorf("they are another branch's: %v", err)
 		}
 		points = mine
+		read := 0
+		shelf.Fail = func(string) bool { read++; return read > 1 } // after the first document that the store lacks
+		if err := b.Engine.NumberGuard().AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
+			b.T.Error("the archive has failed")
+		}
+		enginetest.Refused(b.T, b.Engine.NumberGuard().Behind(), refusal.CodeStoreBehind, "")
+		shelf.Fail = nil
 		err := ask()
 		enginetest.Refused(b.T, err, refusal.CodeStoreBehind, "")
 		if want := "el archivo conoce el 3 de " + b.Series("01") + ", aquí el 1"; err == nil ||

@@ -243,6 +243,8 @@ type Bucket struct {
 	Objects map[string][]byte
 	Sums    map[string]string
 	Tag     string // in the list
+	// Fail, if set, decides which reads of an object fail.
+	Fail func(key string) bool
 }
 
 func NewBucket() *Bucket {
@@ -264,6 +266,8 @@ func (s *Bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case s.status != 0:
 		answer.StatusCode = s.status
+	case s.Fail != nil && r.Method == http.MethodGet && taken && s.Fail(key):
+		answer.StatusCode = http.StatusForbidden
 	case r.URL.Query().Get("list-type") == "2":
 		var list strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(s.Objects)) {
