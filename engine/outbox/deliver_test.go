@@ -504,3 +504,47 @@ func TestDeliver_RejectedMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// TestDeliver_CorrectedMeanwhile: a letter to the receiver of a document that MH refused, and that was corrected, goes to
+// the receiver of the corrected document, or to nobody.
+func TestDeliver_CorrectedMeanwhile(t *testing.T) {
+	for _, address := range []string{"eva@example.com", ""} {
+		enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+			b.Close()
+			b.Delivery.Contingency = true
+			b.Start()
+			p.Set(func() { p.Down = true })
+			b.Cable.Set(enginetest.Refusing)
+			sale := enginetest.Invoice("a", enginetest.Item(1, "1", "5"))
+			correct := sale
+			sale.Facts = sale.Facts.With("receptor", enginetest.Taxpayer.With("correo", dte.Str("ana@example.com")))
+			if address != "" {
+				correct.Facts = sale.Facts.With("receptor", enginetest.Taxpayer.With("correo", dte.Str(address)))
+			}
+			r := b.Issue(sale)
+			code := enginetest.CodeOf(r)
+			if _, err := b.Engine.Outbox().Resend(context.Background(), code, "", enginetest.TestCaller(1)); err != nil {
+				t.Fatal(err)
+			}
+			b.Chaos(simulator.Chaos{Reject: 1})
+			b.Cable.Set(enginetest.Plugged)
+			time.Sleep(20 * time.Minute)
+			if _, err := b.Engine.Correct(context.Background(), code, correct); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Minute)
+			p.Set(func() { p.Down = false })
+			time.Sleep(time.Hour)
+			if _, err := b.Engine.Outbox().Retry(context.Background(), code, false); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			letters, u := p.Of(r.Code), b.Undelivered()
+			if p.Attempts("ana@example.com") != 0 || (len(letters) == 3) != (address != "") ||
+				(u.GivenUp == 2) != (address == "") {
+				t.Errorf("to %q: %d letters, %d to the refused address; %+v", address, len(letters),
+					p.Attempts("ana@example.com"), u)
+			}
+		})
+	}
+}

@@ -151,6 +151,8 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
+	// Receiver: To is the receiver's address in the document; a correction of the document changes it.
+	Receiver bool `json:"receiver,omitempty"`
 	// TokenID is the token that requested the resend, or that issued the document mailed before its seal.
 	TokenID int64       `json:"token_id,omitempty"`
 	Step    record.Step `json:"step"`
@@ -205,7 +207,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
-	if err := box.post(ctx, Mailing{Document: r.Code, To: to, TokenID: c.TokenID}, done); err != nil {
+	if err := box.post(ctx, Mailing{Document: r.Code, To: to, Receiver: !other, TokenID: c.TokenID}, done); err != nil {
 		return nil, refusal.Unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	if other {
@@ -282,9 +284,15 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 		return err
 	}
 	before := l.Step
-	if document.State == record.Rejected {
+	if l.Receiver {
+		l.To = h.Mail
+	}
+	switch {
+	case document.State == record.Rejected:
 		l.Step.End(record.StepFailed, errors.New("MH refused the document"))
-	} else {
+	case l.To == "":
+		l.Step.End(record.StepFailed, errors.New("the corrected document has no address"))
+	default:
 		if _, err := record.SignedForm(box.o.Store, document.Code, h); err != nil {
 			return err
 		}
@@ -356,7 +364,7 @@ func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if to == "" {
 		return
 	}
-	if err := box.post(ctx, Mailing{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
+	if err := box.post(ctx, Mailing{Document: r.Code, To: to, Receiver: true, TokenID: r.TokenID}, nil); err != nil {
 		box.o.Logger.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
 	}
 }
