@@ -136,14 +136,15 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 }
 
 // postpone makes the contingency form of a document that MH has neither accepted nor refused. If MH does not answer a
-// probe, the branch enters contingency. impatient: the till's wait is over, and no time is left for a probe.
+// probe, the branch enters contingency. impatient: the till's wait is over, and no time is left for a probe; the sender
+// has already made the watch probe MH.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
-	if impatient {
-		e.contingency.Suspect()
-	} else if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
-		return d, refusal.Internal(err)
+	if !impatient {
+		if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
+			return d, refusal.Internal(err)
+		}
 	}
 	if e.deferrable(h.Document, h.Rule) != nil { // the document stays Signed: Recover queries and sends it again
 		entry, err := e.putOff(ctx, d.entry, h, e.now().Add(settleAgain))

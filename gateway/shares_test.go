@@ -102,9 +102,16 @@ func TestShares_Daily(t *testing.T) {
 	if got := s.refusals("daily"); got != 5 {
 		t.Errorf("%v are counted", got)
 	}
-	s.now = s.now.Add(18 * time.Hour)
-	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
-		t.Errorf("the next day: %d %s", status, kind)
+	s.now = s.now.Add(16 * time.Hour) // the next day has begun in Greenwich
+	if status, _, wait := s.ask("POST", "/dte/dte01", "hog", 0); status != 429 || wait != 2*60*60 {
+		t.Errorf("two hours before midnight: %d, wait %d s", status, wait)
+	}
+	s.now = s.now.Add(2 * time.Hour)
+	for n, want := range []int{200, 200, 200, 200, 429} { // an invalidation counts like a sale
+		if status, kind, _ := s.ask("POST", "/dte/invalidacion/FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "hog", 0); status !=
+			want {
+			t.Errorf("invalidation %d of the next day: %d %s", n+1, status, kind)
+		}
 	}
 }
 
@@ -115,6 +122,10 @@ func TestShares_DailyRepeated(t *testing.T) {
 		if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
 			t.Errorf("repetition %d: %d %s", n, status, kind)
 		}
+	}
+	s.daily.add("2026-11-21", 1, 500, s.now)
+	if status, kind, _ := s.ask("POST", "/dte/correccion/FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "hog", 0); status != 429 {
+		t.Errorf("a correction with a sale's key: %d %s", status, kind)
 	}
 }
 

@@ -234,6 +234,17 @@ func TestBackup_Crash(t *testing.T) {
 	}
 }
 
+// TestDecodeSums: a list of digests names files of the backup only.
+func TestDecodeSums(t *testing.T) {
+	sum := strings.Repeat("0a", 32)
+	for line, good := range map[string]bool{sum + "  store/000001.sst": true, sum + "  store/../../etc/passwd": false,
+		sum + " store/000001.sst": false, sum[2:] + "  store/000001.sst": false, sum[1:] + "x  backup.json": false} {
+		if _, err := decodeSums([]byte(line + "\n")); (err == nil) != good {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
 func TestBackup_NoSpace(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)

@@ -251,14 +251,14 @@ func TestOwed_Accept(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "a: 5-6, 9-N; others: 1-N",
 		"a: 5-6":                     "a: 5-6, 9-N; others: 1-N",
-		"a: 5-12; others: none":      "to a 12 b 0",
-		"a: 5-6; a: 9-12; others: 7": "to a 12 b 7",
-		"a: 9-12; a: 5-6; others: 7": "to a 12 b 7",
-		"a: 5-10; c: 3; others: 7":   "to a 11 b 7 c 3",
-		"a: 5-10; c: none; b: 9; others: 7; others: 8": "to a 11 b 9",
+		"a: 5-12; others: none":      "to a 12 b 0 d 6",
+		"a: 5-6; a: 9-12; others: 7": "to a 12 b 7 d 6",
+		"a: 9-12; a: 5-6; others: 7": "to a 12 b 7 d 6",
+		"a: 5-10; c: 3; others: 7":   "to a 11 b 7 d 6 c 3",
+		"a: 5-10; c: none; b: 9; others: 7; others: 8": "to a 11 b 9 d 6",
 	} {
 		o := &Owed{Series: []Next{{Series: "a", Here: 8, Known: 10, To: 11, Open: true, lost: []Span{{5, 6}, {9, 10}}},
-			{Series: "b"}, {Series: Others, Open: true}}}
+			{Series: "b"}, {Series: "d", Known: 5, To: 6}, {Series: Others, Open: true}}}
 		var losses []Loss
 		for one := range strings.SplitSeq(text, "; ") {
 			if l, err := ParseLoss(one); text != "" {

@@ -150,6 +150,7 @@ func TestBackup_Restore(t *testing.T) {
 			t.Errorf("took %v: %v", losses, err)
 		}
 	}
+	restoredAt := time.Unix(0, s.Restored().At)
 	trust(t, s, "a", "c", "d")
 	if s.Restored() != nil {
 		t.Error("still to be reconciled")
@@ -165,7 +166,7 @@ func TestBackup_Restore(t *testing.T) {
 		t.Errorf("lost %+v, %v", report.Lost, err)
 	}
 	gaps, err := s.Gaps()
-	if err != nil || len(gaps) != 1 || !gaps[0].From.Equal(b.Taken) {
+	if err != nil || len(gaps) != 1 || !gaps[0].From.Equal(b.Taken) || !gaps[0].To.Equal(restoredAt) {
 		t.Fatalf("the restoration is remembered as %v, %v", gaps, err)
 	}
 	gap := gaps[0]

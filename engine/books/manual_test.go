@@ -325,6 +325,18 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestCancelled_NoDay: an invalidated document whose record has no day of the event is listed in its own month.
+func TestCancelled_NoDay(t *testing.T) {
+	d := written(1, "03", "2026-12-02", "", `,"nit":"06142802901023"`, `"totalGravada":10`, "1")
+	d.State = invalidated
+	for month, rows := range map[string]int{"2026-12": 1, "2027-01": 0} {
+		dir, _ := madeBooks(t, month, Settings{}, []Document{d})
+		if got := shortened(t, dir, cancelled.Name); strings.Count(got, "\n") != rows {
+			t.Errorf("%s: %q", month, got)
+		}
+	}
+}
+
 // TestExport_Apart: what is sold to a free zone or for somebody else, and what is invalidated in a later month, are no
 // exports of the month. Every amount here was written by hand.
 func TestExport_Apart(t *testing.T) {

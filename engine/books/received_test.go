@@ -134,6 +134,12 @@ func TestReceived(t *testing.T) {
 	if err != nil || json.Unmarshal(data, &summary) != nil || len(summary.Received) != 20 {
 		t.Errorf("%v: %s", err, data)
 	}
+	other := mailed(t, "03", "17", voucher, `"receptor":{"nit":"06141804941035","nrc":"2390516"`,
+		`"receptor":{"nit":"06140000000000"`)
+	if err := b.Receive("u.json", other, Addressee{NIT: "06141804941035"}); err != nil ||
+		!strings.Contains(b.Received()[20].Motive, "a nombre de otro") {
+		t.Errorf("neither the document nor the taxpayer has an NRC: %+v, %v", b.Received()[20], err)
+	}
 }
 
 // TestReceived_Elsewhere: what no annex of received documents takes is named with its own reason, whatever the two

@@ -300,6 +300,16 @@ func TestLeave(t *testing.T) {
 		if want := now.Truncate(time.Second).Add(time.Second); err != nil || len(list) != 1 || !list[0].Ended.Equal(want) {
 			t.Errorf("left at %v: %+v, %v", now, list, err)
 		}
+		for i, later := range []time.Duration{-time.Hour, time.Hour} { // neither resumes it: the clock was set back
+			w.branch.Now = func() time.Time { return now.Add(later) }
+			if err := w.enter(t.Context(), Period{Began: now.Add(later), Cause: 1}); err != nil ||
+				w.Current().Resumed > 0 || w.leave(t.Context()) != nil {
+				t.Errorf("entered %v later: %+v, %v", later, w.Current(), err)
+			}
+			if list, err := w.periods(); err != nil || len(list) != 2+i {
+				t.Errorf("entered %v later: %+v, %v", later, list, err)
+			}
+		}
 	}
 }
 
@@ -315,12 +325,17 @@ func TestWaitingStretches(t *testing.T) {
 		began, ended  time.Duration // ago
 		queued, waits bool
 	}{{300 * time.Hour, 290 * time.Hour, false, true}, {200 * time.Hour, 190 * time.Hour, false, false},
-		{60 * time.Hour, 50 * time.Hour, true, false}, {20 * time.Hour, 10 * time.Hour, true, true}} {
+		{140 * time.Hour, 130 * time.Hour, true, false}, {60 * time.Hour, 50 * time.Hour, true, true},
+		{20 * time.Hour, 0, true, false}} { // the last continues
 		code, err := dte.NewCode(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := &Period{Began: now.Add(-c.began), Ended: now.Add(-c.ended), Cause: int64(i), code: code}
+		if c.ended == 0 {
+			p.Ended = time.Time{}
+			want = append(want, p.Began)
+		}
 		entry, err := w.appendRecord(t.Context(), "contingencia", code, record.PeriodEnded, p,
 			storage.Due{Queue: record.QueuePeriod, At: p.Began})
 		if err == nil && !c.queued {

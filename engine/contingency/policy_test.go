@@ -154,7 +154,11 @@ func TestPolicy_Wait(t *testing.T) {
 				if again, took := timed(b, req); again.Code != r.Code || !bytes.Equal(again.JWS, r.JWS) || took > 0 {
 					t.Errorf("the key again gave %s after %v, was %s", again.Code, took, r.Code)
 				}
-				time.Sleep(time.Minute)
+				time.Sleep(5 * time.Second)
+				if b.Engine.Contingency().Current() == nil {
+					t.Error("the branch does not probe MH")
+				}
+				time.Sleep(55 * time.Second)
 				b.Chaos(simulator.Chaos{})
 				b.Drained()
 				now := b.Document(r.Code)

@@ -194,7 +194,7 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if authority.NoRoute(o.Err) {
 		return 3
 	}
-	if len(c.options.Internet) == 0 || o.Kind != authority.Unknown {
+	if len(c.options.Internet) == 0 {
 		return 1
 	}
 	for _, address := range c.options.Internet {

@@ -186,6 +186,22 @@ func TestAgent_Refused(t *testing.T) {
 	}
 }
 
+// TestAgent_RefusedTwice: the state keeps only the refusals of the latest version that the branch refused a part of.
+func TestAgent_RefusedTwice(t *testing.T) {
+	w := newWorld(t)
+	w.gate.Refuse = func(*bundle.Bundle) string { return "case 3 differs" }
+	w.start()
+	for _, version := range []string{"1.0.0", "1.0.1"} {
+		r := w.rule("a", version)
+		w.live(r)
+		w.pass(20 * time.Minute)
+		data, err := w.disk.Load()
+		if n := bytes.Count(data, []byte(`"reason":"cases: case 3 differs"`)); err != nil || n != 1 {
+			t.Errorf("%s: %d refusals, %v:\n%s", version, n, err, data)
+		}
+	}
+}
+
 // TestAgent_ReturnFromKnown: a return also counts as a failure of the roll-out where a person had pushed its bundle
 // before, as in a pilot branch.
 func TestAgent_ReturnFromKnown(t *testing.T) {

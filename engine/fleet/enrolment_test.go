@@ -530,6 +530,13 @@ func TestAgent_Behind(t *testing.T) {
 			w.start()
 			return true
 		},
+		"enrolled by a clock of next year": func(w *world) bool {
+			right := w.now
+			w.now = w.now.AddDate(1, 0, 0)
+			w.enrol(2, w.box, director)
+			w.now = right
+			return true
+		},
 		"enrolled when the series has ended": func(w *world) bool {
 			w.now = w.now.AddDate(1, 0, 0)
 			w.enrol(2, w.box, director)

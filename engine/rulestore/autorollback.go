@@ -118,7 +118,7 @@ func (s *Store) recount() error {
 		switch entry.State {
 		case record.RuleStepBack:
 			var b StepBack
-			if json.Unmarshal(entry.Head, &b) == nil && b.Way != wayCancel && b.Way != wayAcknowledge {
+			if json.Unmarshal(entry.Head, &b) == nil && b.Way != wayCancel {
 				s.guard.Forgive(b.To.Digest)
 			}
 		case record.EventAccepted, record.EventDone, record.EventRejected:

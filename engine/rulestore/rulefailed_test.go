@@ -92,6 +92,27 @@ func TestRuleFailed(t *testing.T) {
 	}
 }
 
+// TestRuleFailed_Yesterday: the dates of the rule before are compared with the day of the sale, not with today.
+func TestRuleFailed_Yesterday(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	all := enginetest.Shipped(t)
+	all["dte01/v2"] = bundletest.Edition(t, "dte01/v2", "2.1.0", bundletest.In("2026-01-01", "2026-11-24"))
+	s := w.Shelf(all)
+	a := enginetest.Push(t, s, enginetest.Edition(t, "8.0.0", bundletest.In("2026-11-25", "")))
+	w.Clock.Set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed := s.Book().Compiled(a.Rule.Digest)
+	for day, sold := range map[string]bool{"2026-11-24": true, "2026-11-25": false} {
+		if _, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, day, enginetest.Sale("", 1130).Facts,
+			schema.FillOptions{}, errors.New("a trap")); (err == nil) != sold {
+			t.Errorf("a sale of %s: %v", day, err)
+		}
+	}
+}
+
 // TestRuleFailed_Meanwhile: while the sale was computed, another bundle took over. It computes the sale if it has the
 // layout of the rule that failed.
 func TestRuleFailed_Meanwhile(t *testing.T) {

@@ -40,6 +40,11 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%d free: ballast %v, %v", free, info, err)
 		}
 	}
+	d.reserve, free = 2*reserve, 8*reserve
+	d.tend()
+	if info, err := os.Stat(d.ballast); err != nil || info.Size() != reserve/2 {
+		t.Errorf("with a larger reserve: ballast %v, %v", info, err)
+	}
 	other := filepath.Join(t.TempDir(), "mark")
 	err := errors.Join(os.WriteFile(other, []byte("kept"), 0o600), os.Remove(d.ballast), os.Symlink(other, d.ballast))
 	if err != nil {
