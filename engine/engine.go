@@ -52,8 +52,7 @@ type Options struct {
 	RecoverEvery time.Duration    // how often Run looks for documents that no request settles, default 5 s
 	// Delivery sets how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
-	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
-	// nil.
+	// Reachable, if not nil, receives a value when MH is reachable again. In a contingency, MH is then probed at once.
 	Reachable <-chan struct{}
 	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. For a
 	// correction or an invalidation, only the error CodeBoxReplaced counts.

@@ -173,8 +173,7 @@ func (c *Client) Invalidate(ctx context.Context, e Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
-// Query asks MH for the document with a code (MT1 §4.3). If the Outcome is Accepted, Response is MH's answer about the
-// document.
+// Query asks MH for the document with a code (MT1 §4.3). If Kind is Accepted, Response is about the document.
 func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}

@@ -182,9 +182,8 @@ const (
 	passwordLongest  = 25
 )
 
-// CheckPassword returns an error if a password of MH's API misses a requirement (MT2: 13 to 25 characters; letters,
-// digits and other characters). The error does not quote the password. MH may accept it anyway, if the account is older
-// than the requirement.
+// CheckPassword returns an error, which does not quote p, if p misses a requirement of MH's API (MT2: 13 to 25
+// characters; letters, digits and others). MH may accept p anyway, if the account is older than the requirement.
 func CheckPassword(p string) error {
 	var letter, digit, other bool
 	for _, r := range p {

@@ -100,8 +100,7 @@ func (b *Book) write(l *layout, out *bufio.Writer) error {
 	return nil
 }
 
-// order sorts documents by the second of issue, then by series, type and number: the order of reading does not change
-// the files.
+// order sorts documents by second of issue, series, type and number: the order of reading does not change the files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale

@@ -154,8 +154,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 	})
 }
 
-// group is the content of one event: documents with the same period (or none), cause, motive, establishment, and number
-// of refusals.
+// group is the content of one event: documents with the same key (see groups); period may be "".
 type group struct {
 	period, motive, establishment string
 	cause                         int64
@@ -271,8 +270,7 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 	return nil
 }
 
-// eventFacts returns the event's facts. MH's times are whole seconds: the beginning is rounded down, the end up, but
-// never past now.
+// eventFacts returns the event's facts. Times are whole seconds: the beginning rounded down, the end up, at most now.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	ended := h.Ended.Add(time.Second - 1).Truncate(time.Second)
 	record.Earliest(&ended, now)

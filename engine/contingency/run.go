@@ -157,8 +157,7 @@ type Branch struct {
 	Now       func() time.Time
 	Rand      io.Reader    // source of generation codes
 	SendID    func() int64 // the next idEnvio, any number (MT1 §4.2)
-	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
-	// nil.
+	// Reachable, if not nil, receives a value when MH is reachable again. In a contingency, MH is then probed at once.
 	Reachable <-chan struct{}
 	// Every is how often Run looks for work. SettleAfter is how long a request may take to settle its document.
 	Every, SettleAfter time.Duration

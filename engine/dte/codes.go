@@ -33,8 +33,7 @@ func NewCode(r io.Reader) (Code, error) {
 	return c, nil
 }
 
-// ParseCode reads the 36-character form of any UUID version, in upper or lower case. String writes upper case, as MH's
-// pattern demands.
+// ParseCode reads the 36-character form of any UUID version, in either case. String writes upper case, as MH demands.
 func ParseCode(s string) (Code, error) {
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
 		if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) == len(Code{}) {

@@ -93,8 +93,7 @@ func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return now, or nil. It is for callers that prepare expensive work before
-// Enter.
+// Refusal returns the *Busy that Enter would return now, or nil, for callers that prepare expensive work before Enter.
 func (q *Queue) Refusal(id int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,8 +163,7 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// forget removes callers that have no work, no waiting request and a full allowance, once there are 1,024 callers. The
-// caller holds mu.
+// forget, from 1,024 callers on, removes idle callers with a full allowance. The caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return

@@ -201,8 +201,7 @@ func failed(doing string, setup int, err error) Outcome {
 	return o
 }
 
-// refused returns the outcome of an attempt that failed at the receiver or the message: Refused if the server answered
-// 5xx, otherwise Later.
+// refused returns the outcome of an attempt that failed at the receiver or the message: Refused for 5xx, else Later.
 func refused(doing string, err error) Outcome {
 	o := failed(doing, 0, err)
 	if o.Code >= 500 {

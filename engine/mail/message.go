@@ -81,8 +81,7 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach adds a file. It writes the file's name into both headers as in RFC 2231, because many readers do not decode
-// the library's form.
+// attach adds a file, with its name in both headers as in RFC 2231: many readers do not decode the library's form.
 func attach(msg *mail.Msg, a Attachment) {
 	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, and valid
 	params["name"] = a.Name

@@ -242,8 +242,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 	return nil
 }
 
-// owedOf returns the delivery steps of a record (a document or a letter), with the document's code, the mail address
-// and the token.
+// owedOf returns the delivery steps of a record (document or letter), its document's code, mail address and token.
 func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, token int64, err error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)

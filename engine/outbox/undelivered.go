@@ -130,9 +130,8 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget marks the given-up deliveries of a document as forgotten. If the code is that of a lost record, it only takes
-// this record off the list of lost records. It returns the number of deliveries or records. Errors: CodeNotFound, or
-// the store's.
+// Forget marks the given-up deliveries of a document as forgotten, and returns their number. For the code of a lost
+// record, it only takes the record off the list of lost records, and returns 1. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	if forgotten, err := box.o.Lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)

@@ -74,8 +74,7 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the columns of the lines. A member that has a column in the type's view is not printed in a common
-// column.
+// columns returns the columns of the lines. The type's view may print a member in a column of its own instead.
 func (b *builder) columns() []spec {
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {

@@ -57,8 +57,7 @@ type Options struct {
 	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"), or of a code within its departamento:
 	// ("CAT-013", "06/23"). An unknown code is printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
-	// Type returns the values that are printed only for a type of document in a generation of its layout, or nil.
-	// Type may be nil.
+	// Type may be nil. It returns what is printed only for a type of document in a generation of its layout, or nil.
 	Type  func(document string, generation int64) *bundle.View
 	Style Style
 }

@@ -12,8 +12,7 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived names a form's JWS that was read from the archive, because this store was restored from an older backup
-// and lacks the form.
+// FormArchived names a form's JWS from the archive. This store, restored from an older backup, lacks the form.
 const FormArchived = "archived"
 
 // CorrectionSent returns when the nth correction (from 1) was first sent, by MH's clock; zero if unknown or never.
@@ -119,8 +118,7 @@ func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error
 	return Part(store, code, h.Form)
 }
 
-// NormalMarks are the marks of a normal document; a document issued in contingency has ContingencyMarks (MF2 p.18; NV2
-// Anexo IV n.º 9).
+// NormalMarks are the marks of a normal document. See ContingencyMarks (MF2 p.18; NV2 Anexo IV n.º 9).
 var NormalMarks = marks(1, dte.Null(), dte.Null())
 
 // ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause

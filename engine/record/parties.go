@@ -60,8 +60,7 @@ func (c *Caller) Reads(h *Head) bool {
 		h.PointID == c.Point.ID
 }
 
-// ReadsAll reports whether the caller may read every known type of document that has a permission, even types that the
-// branch does not issue.
+// ReadsAll reports whether the caller may read every known type that has a permission, even types not issued here.
 func (c *Caller) ReadsAll() bool {
 	return !c.OwnTypes || !slices.ContainsFunc(Known(), func(t *bundle.Type) bool {
 		return t.Permission != "" && !c.Issues(t.Document)

@@ -83,8 +83,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed counts the failure of an event's bundle that contradicts the box's data, and returns the error for an
-// operator or a till.
+// EventFailed counts a failure of an event's bundle that contradicts the box's data, and returns the caller's error.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
 	s.metrics.unsold.Inc()
@@ -174,8 +173,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	return v
 }
 
-// Run returns to older bundles when the guard requests it, computes the shadow's sales, and changes to the next day's
-// rules, until ctx ends.
+// Run works until ctx ends: it follows the guard's Returns, computes the shadow's sales, and begins each day's rules.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
 	for {

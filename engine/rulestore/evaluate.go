@@ -82,8 +82,7 @@ func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions
 	return ev.Document, ev.Refused, nil
 }
 
-// NumberPlace returns the bytes of the member numeroControl in a document. No text can contain them, because its quotes
-// are escaped.
+// NumberPlace returns the bytes of the member numeroControl. No text can contain them: quotes in texts are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }
 
 // Evaluate computes the amounts of a document. Returned faults are faults of the till's facts; an error is a fault of

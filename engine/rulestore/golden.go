@@ -40,9 +40,8 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns a function that computes a golden case of a bundle again. That function returns the case with its new
-// result, laid out for people (anew), and the difference from the old result (differs), or nil. Only one goroutine at a
-// time may call it.
+// Remade returns a function that computes a golden case again, for one goroutine at a time. The function returns the
+// case with its new result, laid out for people (anew), and the difference from the old result (differs), or nil.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
 	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {

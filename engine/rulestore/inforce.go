@@ -119,9 +119,8 @@ func forEarlier(list []*shelved, i *shelved) bool {
 	return replaced
 }
 
-// namesOn returns the day whose catalogues name the taxes of bundle i: its first day if it begins in the future; the
-// day before it begins if it serves only earlier originals (see forEarlier); the day before a later bundle replaced it;
-// otherwise today.
+// namesOn returns the day whose catalogues name the taxes of bundle i: its first day, if that is in the future; the day
+// before it, if i serves only earlier originals (see forEarlier); the day before a later bundle replaced i; or today.
 func namesOn(list []*shelved, i *shelved, today string) string {
 	if i.From > today {
 		return i.From

@@ -15,8 +15,7 @@ import (
 	"dtegate/storage"
 )
 
-// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds of bundles, a few MiB each, one
-// after the other.
+// replayKeeps is how many bundles a replay keeps ready: a period may name hundreds, a few MiB each.
 const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that the document names.

@@ -183,9 +183,8 @@ func (b *Book) Begins(document, ambiente string) (day string) {
 	return day
 }
 
-// inForce returns the bundle in force on a day (yyyy-mm-dd in El Salvador): the bundle that began last; of several
-// bundles that began on one day, the latest version. A bundle past its last day stays in force until another begins.
-// Error: ErrNoRule.
+// inForce returns the bundle in force on a day (yyyy-mm-dd in El Salvador): the bundle that began last; of bundles that
+// began on one day, the latest version. After its last day it stays in force until another begins. Error: ErrNoRule.
 func (b *Book) inForce(kind, document, ambiente, day string) (best *rules.Rule, err error) {
 	from := ""
 	for _, r := range b.rules {
@@ -495,8 +494,7 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule can compute a sale although some of its facts could not be read: the rule must not
-// use an unread path.
+// CanAddUp reports whether the rule can compute a sale with unread facts: the rule must not use an unread path.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

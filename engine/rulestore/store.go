@@ -42,14 +42,12 @@ type Options struct {
 	// Box authenticates the records of the bundles that this box admits. These bundles stay usable when their keys are
 	// no longer pinned. If Box is nil, only bundles of pinned keys are used.
 	Box *recordmac.Key
-	// Open reports whether the branch issues a type; nil: it issues every type. A bundle of another type is admitted
-	// with a warning.
+	// Open reports whether the branch issues a type; nil: every type. Other types' bundles are admitted with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, about a sale whose rule fails: Valid (default), Any or Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after each recorded
-	// return.
+	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after a recorded return.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse the book of a pushed bundle; nil accepts every book.

@@ -29,8 +29,7 @@ var (
 	ErrPassword = errors.New("the password does not open the private key")
 )
 
-// Certificate is the information in MH's file about its key. As in MH's signer, the caller decides whether the key is
-// valid and active.
+// Certificate is what MH's file says about its key. The caller decides whether the key is valid, as with MH's signer.
 type Certificate struct {
 	NIT       string    // without hyphens, as in the file
 	NotBefore time.Time // zero if missing or unreadable

@@ -89,8 +89,7 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or lets the request wait: for 300 ms (see patience), or longer while the server
-// responds.
+// take returns an idle connection, or lets the request wait: up to patience, or longer if the server responds.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -258,8 +257,7 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn shortens Link.life after the server closed a connection that was idle for the time granted. The caller holds
-// mu.
+// learn shortens Link.life when the server closed a connection idle for the time granted. The caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)

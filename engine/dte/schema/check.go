@@ -273,8 +273,7 @@ func (r *run) checkCodes(fi int, si int32) {
 	}
 }
 
-// checkCode looks up one code. siblingSlot and siblingField are the first slot and the first field of the object that
-// contains the code.
+// checkCode looks up one code. siblingSlot and siblingField are the first slot and field of the object around the code.
 func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 	f := &r.filler.fields[fi]
 	var code [64]byte

@@ -260,8 +260,7 @@ func (r *run) fillTaxes(f *field, si int32) {
 	}
 }
 
-// kindPending is the kind of a value that the rule module must still give. Checks that depend on such a value are
-// skipped.
+// kindPending is the kind of a value that the rule module must still give. Checks that depend on it are skipped.
 const kindPending dte.Kind = 0xff
 
 // slot is one value of the document. Slots are in the order of the fields. An object's members, even absent ones, are

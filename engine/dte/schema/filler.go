@@ -59,9 +59,8 @@ type FillOptions struct {
 
 const defaultMaxFaults = 50
 
-// Compile compiles a schema file with its overlay, for a module with certain outputs (out). It refuses unknown
-// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The
-// overlay may be empty.
+// Compile compiles a schema file with its overlay (may be empty), for a module with the outputs out. It refuses unknown
+// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place.
 func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")
@@ -239,8 +238,7 @@ type Maker uint8
 const (
 	// MakerUnknown means that the path does not name a single value of the document.
 	MakerUnknown Maker = iota
-	// MakerRequest means that the value is a fact from the till, the configuration or the engine. The fact may be
-	// missing.
+	// MakerRequest: the value is a fact from the till, the configuration or the engine. The fact may be missing.
 	MakerRequest
 	// MakerRule means that the module, the schema or the overlay set the value, or that the layout lacks the place.
 	MakerRule

@@ -439,8 +439,7 @@ func findFormat(name string) (*format, error) {
 	return f, nil
 }
 
-// isEmail accepts a mailbox of RFC 5321 without quoting and address literals. Letters outside ASCII are allowed on the
-// left side (RFC 6531).
+// isEmail accepts a mailbox of RFC 5321, unquoted and without address literals. The left side may be UTF-8 (RFC 6531).
 func isEmail(s string) bool {
 	return len(s) <= 254 && strings.LastIndexByte(s, '@') <= 64 && mailbox.MatchString(s)
 }

@@ -55,8 +55,7 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member, or the law alone determines the member. The module must not
-// change any other fact.
+// counted reports whether this file adds up a member, or only the law sets it. The module must not change other facts.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }
@@ -103,8 +102,7 @@ type equation struct {
 	balance     int // saldoFavor: how far the sum is below 0; -1: the object lacks it
 	plus, minus []int
 	taxed       bool
-	// otherwise lists the amounts of perception and retention, which totals of accepted documents may or may not
-	// include.
+	// otherwise lists amounts of perception and retention: totals of accepted documents do not always include them.
 	otherwise [2][]int
 }
 
