@@ -68,6 +68,7 @@ func TestGate_BehindImage(t *testing.T) {
 		{refusal.CodeBoxReplaced, nil, nil},
 		{refusal.CodeStoreBehind, []storage.Witness{{Medium: storage.WitnessMark}}, nil},
 		{refusal.CodeUnavailable, nil, errors.New("the numbers are not settled")},
+		{refusal.CodeBoxReplaced, nil, storage.ErrTables}, // it lost nothing, and still takes changes
 	} {
 		g := &Gate{behind: func() []storage.Witness { return c.behind }, health: func() error { return c.health },
 			Fence: fence}

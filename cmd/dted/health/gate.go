@@ -98,7 +98,8 @@ func (g *Gate) Check() error {
 	}
 	if g.Fence != nil {
 		s := g.Fence.Standing()
-		if err := CheckEnrolled(s); err != nil && (ill == nil || !s.Cloned) {
+		lost := ill != nil && !errors.Is(ill, storage.ErrTables)
+		if err := CheckEnrolled(s); err != nil && !(lost && s.Cloned) {
 			return err // a store that lost documents also looks like an old image, until it is recovered
 		}
 	}
