@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,7 +26,9 @@ const (
 	maxBundle  = 32 << 20 // bytes, packed and unpacked alike
 	maxParts   = 1000
 	maxJWS     = 1 << 20
-	maxText    = 256 << 10 // of a part other than module, catalogues and golden cases; MH's largest layout has 72 KB
+	maxText    = 256 << 10 // of a part, except those below; MH's largest layout has 72 KB
+	maxLists   = 1 << 20   // of the catalogues; MH's have 90 KB
+	maxCase    = 4 << 20   // of a golden case; 2,000 lines have 1.4 MB
 	moduleName = "module.wasm"
 	lists      = "catalogues.json"
 )
@@ -177,8 +180,12 @@ func (b *Bundle) complete() error {
 		}
 	}
 	for name, part := range b.Parts {
-		if len(part) > maxText && name != moduleName && name != lists && !strings.HasPrefix(name, "cases/") {
-			return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrTooLarge, name, len(part), maxText)
+		most := cmp.Or(map[string]int{moduleName: maxBundle, lists: maxLists}[name], maxText)
+		if strings.HasPrefix(name, "cases/") {
+			most = maxCase
+		}
+		if len(part) > most {
+			return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrTooLarge, name, len(part), most)
 		}
 	}
 	return nil

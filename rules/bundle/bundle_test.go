@@ -85,6 +85,12 @@ func TestWrite_Refuses(t *testing.T) {
 		"a large layout": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
 			parts["schema.json"] = make([]byte, maxText+1)
 		},
+		"large catalogues": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
+			parts["catalogues.json"] = make([]byte, maxLists+1)
+		},
+		"a large case": func(parts map[string][]byte, _ *Manifest, _ *[]Signer) {
+			parts["cases/large.json"] = make([]byte, maxCase+1)
+		},
 	} {
 		parts, m := sample()
 		signers := []Signer{s}
