@@ -230,8 +230,13 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks pairs of members: a request has at least one of a pair, and two given members must be equal.
+// alternatives checks pairs of members: a request has at least one of a pair, and two given members must be equal. It
+// refuses pago beside pagos.
 func (d *Filled) alternatives() {
+	if d.body.Get("pago").Present() && d.body.Get("pagos").Present() {
+		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
+		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
+	}
 	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
 		switch {

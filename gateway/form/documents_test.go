@@ -6,6 +6,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
+	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
 
@@ -141,6 +142,47 @@ func TestEntries(t *testing.T) {
 	} {
 		if got := made(t, form, sent, "apendice"); got != want {
 			t.Errorf("%s: %s, want %s", sent, got, want)
+		}
+	}
+}
+
+// TestFill_OneFact: two members of one fact give one fact, which the stored facts can be read with, or are refused.
+func TestFill_OneFact(t *testing.T) {
+	pairs := 0
+	for _, kind := range plugins.Types() {
+		for name, example := range kind.Form.Examples {
+			for _, pair := range kind.Form.Either {
+				body := parsed(t, string(example))
+				given := body.Get(pair[0])
+				if !given.Exists() {
+					given = body.Get(pair[1])
+				}
+				d := New(kind).Fill(body.With(pair[0], given).With(pair[1], given), nil)
+				if _, err := dte.Parse(d.Facts.Append(nil)); err != nil {
+					t.Errorf("%s %s: %v", kind.Document, name, err)
+				}
+				pairs++
+			}
+		}
+	}
+	if pairs == 0 {
+		t.Error("no type has a pair")
+	}
+	text := func(name, to string) bundle.Member { return bundle.Member{Name: name, To: to} }
+	form := New(&bundle.Type{Form: &bundle.Form{Pays: true, Members: []bundle.Member{{Use: "sale"}, text("a", "resumen.x"),
+		text("b", "resumen.x"), text("c", "c"), text("d", "c"), {Name: "e", Shape: "object", To: "resumen",
+			Members: []bundle.Member{text("f", ""), text("g", "f")}}, {Name: "h", Shape: "object", To: bundle.ToPayments,
+			Members: []bundle.Member{text("codigo", "")}}}}})
+	const sale = `{"condicionOperacion":1,"items":[{"descripcion":"x","cantidad":1,"precioUnitario":1}]`
+	for given, want := range map[string]string{`"a":"1","b":"1"`: "", `"a":"1","b":"2"`: "b CONDITION",
+		`"c":"1","d":"2"`: "d CONDITION", `"e":{"f":"1","g":"2"}`: "e.g CONDITION, resumen CONDITION",
+		`"e":{"f":"1"}`: "resumen CONDITION", `"h":{"codigo":"02"}`: "pagos CONDITION", `"h":{"codigo":"01"}`: "",
+		`"pago":{"codigo":"01"},"pagos":[{"codigo":"02"}]`: "pago CONDITION, pagos CONDITION"} {
+		d := form.Fill(parsed(t, sale+","+given+"}"), nil)
+		if got := listed(d.Faults); got != want {
+			t.Errorf("%s: %s, want %s", given, got, want)
+		} else if _, err := dte.Parse(d.Facts.Append(nil)); err != nil {
+			t.Errorf("%s: %v", given, err)
 		}
 	}
 }

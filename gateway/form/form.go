@@ -76,27 +76,30 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 		if !v.Exists() {
 			continue
 		}
+		name, to := f.factName(), &root
 		switch f.place {
-		case inRoot:
-			root = append(root, dte.Member{Name: f.factName(), Value: v})
 		case inResumen:
-			resumen = append(resumen, dte.Member{Name: f.factName(), Value: v})
+			to = &resumen
 		case inPagos:
-			resumen = append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(v)})
+			name, v, to = "pagos", dte.Arr(v), &resumen
 		case inLine:
-			line = append(line, dte.Member{Name: f.factName(), Value: v})
+			to = &line
 		case inApendice:
 			entries = append(entries, d.entry(f, v))
+			continue
+		case nowhere:
+			continue
 		}
+		*to = d.put(*to, name, v, f.name)
 	}
 	d.TestContingency = body.Get("testContingencia").Bool()
 	if form.bundle.Pays || body.Get("pagos").Present() {
 		resumen = d.payments(body, resumen, codes)
 	}
 	if len(line) > 0 {
-		root = append(root, dte.Member{Name: linesFact, Value: dte.Arr(dte.Obj(line...))})
+		root = d.put(root, linesFact, dte.Arr(dte.Obj(line...)), linesFact)
 	}
-	d.Facts = dte.Obj(append(root, dte.Member{Name: "resumen", Value: dte.Obj(resumen...)})...)
+	d.Facts = dte.Obj(d.put(root, "resumen", dte.Obj(resumen...), "resumen")...)
 	d.append(entries)
 	d.finish()
 	return d
@@ -105,11 +108,6 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 // payments applies SPEC 2.7: a request has pago or pagos; without them, condicionOperacion 1 is paid in cash.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
-	if one.Present() && list.Present() {
-		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
-		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
-		return resumen
-	}
 	if !one.Present() && !list.Present() {
 		if n, _ := body.Get("condicionOperacion").Int(); n == 2 || n == 3 {
 			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con "+
@@ -117,7 +115,7 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 			return resumen
 		}
 		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
-		return append(resumen, dte.Member{Name: "pagos", Value: dte.Arr(cash)})
+		return d.put(resumen, "pagos", dte.Arr(cash), "pagos")
 	}
 	for i, m := range resumen {
 		if m.Name != "pagos" {

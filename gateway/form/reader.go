@@ -1,6 +1,7 @@
 package form
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,10 +108,23 @@ func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member
 	for i := range f.members {
 		m := &f.members[i]
 		if x := r.value(v.Get(m.name), m, prefix); x.Exists() {
-			members = append(members, dte.Member{Name: m.factName(), Value: x})
+			members = r.put(members, m.factName(), x, prefix+m.name)
 		}
 	}
 	return dte.Obj(members...)
+}
+
+// put adds a fact to an object's members. Two members of a request may have the same fact; their values must be equal.
+// The stored facts could not be read again with the fact twice. path is the request's member.
+func (r *reader) put(members []dte.Member, name string, v dte.Value, path string) []dte.Member {
+	i := slices.IndexFunc(members, func(m dte.Member) bool { return m.Name == name })
+	if i < 0 {
+		return append(members, dte.Member{Name: name, Value: v})
+	}
+	if !r.faulty(path) && !bytes.Equal(members[i].Value.Append(nil), v.Append(nil)) {
+		r.fault(path, dte.FaultCondition, "Contradice a otro campo del mismo dato")
+	}
+	return members
 }
 
 func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
