@@ -145,8 +145,7 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns the time from which NotFound proves that MH does not have a document. created and sent are when the
-// document was created and last sent.
+// Decidable returns the time from which NotFound proves that MH lacks a document created and last sent at these times.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {

@@ -19,8 +19,7 @@ type layout struct {
 	title   string // the heading
 	why     string // why a document has a row of its own
 	sums    []int  // indexes of the columns that are added up
-	// notesAt is the index of the column with the document's type in annexes that write a credit note (05) as a
-	// positive amount, otherwise 0.
+	// notesAt is the index of the type's column in annexes that write a credit note (05) as a positive amount, or 0.
 	notesAt int
 }
 

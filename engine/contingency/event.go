@@ -52,8 +52,7 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet. Documents that MH may already have are queried
-// first, and left out if MH has them.
+// makeEvents makes events of the documents that no event lists yet, except documents that a query finds at MH.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	// The layout of a new bundle may accept documents that setAsideUnlistable set aside.
 	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))

@@ -24,8 +24,7 @@ type MonthReader struct {
 	signers []*rsa.PublicKey
 }
 
-// NewMonthReader returns a reader of a store. With signers, the reader verifies each document's signature: one of these
-// keys must have made it.
+// NewMonthReader returns a reader of a store. With signers, it verifies that one of them signed each document.
 func NewMonthReader(store *storage.Store, signers ...*rsa.PublicKey) *MonthReader {
 	return &MonthReader{store, 256, 1 << 18, signers}
 }

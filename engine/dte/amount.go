@@ -22,8 +22,7 @@ var (
 	ErrRange     = errors.New("beyond 92,000,000,000")
 )
 
-// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike. An Amount from ParseAmount is at
-// most MaxAmount away from 0.
+// Amount is a fixed-point number in units of 1e-8: money, quantities and rates. ParseAmount returns at most ±MaxAmount.
 type Amount int64
 
 // ParseAmount reads a JSON number literal exactly, even with an exponent. Trailing zeros do not count as decimals.
@@ -178,8 +177,7 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly, in 128 bits and units of 1e-8. An int64 is too small for the sum of two of the largest
-// documents. The zero Sum is 0.
+// Sum adds up Amounts exactly, in 128 bits: the sum of two of the largest Amounts exceeds an int64. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64

@@ -23,8 +23,7 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent: there is no such member. Absent differs from
-// null. Values may share children.
+// Value is an immutable, ordered JSON tree. The zero Value is absent, which is not null. Values may share children.
 type Value struct {
 	kind  Kind
 	exact bool   // for a number: num is its exact value

@@ -384,7 +384,6 @@ type Document struct {
 	Received string // fhProcesamiento of MH's answer, "01/12/2026 10:15:30"; may be ""
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may have line breaks
-	// Rest, if set, is called between lines, pages or parts of a ticket, and may sleep. 2,000 lines take a tenth of
-	// a second of processor time or more.
+	// Rest, if set, is called between lines, pages or parts of a ticket, and may sleep: 2,000 lines take 0.1 s or more.
 	Rest func()
 }

@@ -121,8 +121,7 @@ func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error
 // NormalMarks are the marks of a normal document. See ContingencyMarks (MF2 p.18; NV2 Anexo IV n.º 9).
 var NormalMarks = marks(1, dte.Null(), dte.Null())
 
-// ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause
-// is 5 (other), and null otherwise.
+// ContingencyMarks returns the marks of a document issued in contingency: cause (CAT-005), and motive if cause is 5.
 func ContingencyMarks(cause int64, motive string) []dte.Member {
 	text := dte.Null()
 	if cause == 5 {

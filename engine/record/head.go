@@ -194,8 +194,7 @@ type Invalidation struct {
 	Doubtful bool  `json:"doubtful,omitempty"` // the event may have reached MH
 }
 
-// EstadoPending is the value of Invalidation.Estado before MH's answer. MH's answer replaces it by a public state of
-// documents, such as PROCESSED.
+// EstadoPending is Invalidation.Estado until MH's answer, which replaces it by a public state such as PROCESSED.
 const EstadoPending = "PENDING"
 
 // Pending reports whether MH has not answered the event yet. It is false for nil.
@@ -204,8 +203,7 @@ func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPen
 // PartInvalidation returns the name of the part with the JWS of an invalidation; event is its codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. Call Doubted for every
-// pending event read from the store.
+// Doubted returns a pending event read from the store with Doubtful set: a crash may have lost MH's answer.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true

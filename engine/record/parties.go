@@ -47,8 +47,7 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that is not on it
 )
 
-// Issues reports whether the caller may issue a type of document. It is false for a return: a return needs the
-// permission for its origin's type.
+// Issues reports whether the caller may issue a type. For a return, which has no permission of its own, it is false.
 func (c *Caller) Issues(document string) bool {
 	p := TypeOf(document).Permission
 	return p != "" && slices.Contains(c.Permissions, p)

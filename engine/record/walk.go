@@ -92,8 +92,7 @@ func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) 
 	}
 }
 
-// Between iterates, by day and id, over the documents dated between two days, from and to (yyyy-mm-dd, inclusive). An
-// error is the last element.
+// Between iterates, by day and id, over the documents dated from one day to another (yyyy-mm-dd). An error comes last.
 func Between(ctx context.Context, store *storage.Store, from, to string) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		day, err := time.Parse(time.DateOnly, from)

@@ -21,8 +21,7 @@ type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is one form of the stored document: the correction that the head names, or else the normal form, or else
-	// the contingency form.
+	// document is one form: the correction that the head names, or else the normal form, or else the contingency form.
 	document []byte
 	deferred []byte // the contingency form of a document that has both forms; otherwise nil
 }
@@ -238,8 +237,7 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument calls fn with a period's documents of a type, or of all types for "", by day and id. Between two
-// documents it lets sales go first.
+// eachDocument calls fn with a period's documents of a type ("": of all types), by day and id, and lets sales go first.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, document string,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)

@@ -153,8 +153,7 @@ func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *r
 	return r.compiled[key], err
 }
 
-// marks checks that the contingency form of a document, if any, differs from the normal form only in the members that
-// mark it as issued in contingency.
+// marks checks that a document's contingency form, if any, differs from the normal form only in the marks.
 func (d *storedDocument) marks(c *Comparison) error {
 	if d.deferred == nil {
 		return nil

@@ -245,9 +245,8 @@ const (
 )
 
 // Maker returns who determines the value at a path of a document that was filled from the facts. The path is in MH's
-// form: names joined by dots or slashes, with or without the numbers of items: "resumen.totalIva",
-// "/cuerpoDocumento/3/ivaItem". Text after a complete path, such as the code in "resumen.tributos.codigo.D1", is
-// ignored.
+// form, names joined by dots or slashes, with or without the numbers of items: "/cuerpoDocumento/3/ivaItem". Text after
+// a complete path is ignored, such as the code in "resumen.tributos.codigo.D1".
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool {

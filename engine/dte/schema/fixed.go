@@ -111,8 +111,7 @@ func Factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkSource returns an error if a place must have its own fact and the overlay gives it another source. own is the
-// path of the place's own fact.
+// checkSource returns an error if a place must have its own fact (path own) and the overlay gives it another source.
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()

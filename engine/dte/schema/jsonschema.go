@@ -403,8 +403,7 @@ func closing(s string, i int) int {
 	return -1
 }
 
-// expandRepeat rewrites ([0-9])\1+, a repeated digit, as the alternatives 00+|11+|…. MH uses no other back-reference;
-// regexp refuses any other.
+// expandRepeat rewrites a repeated digit, ([0-9])\1+, as 00+|11+|…. MH uses no other back-reference; regexp has none.
 func expandRepeat(s string) string {
 	const repeat = `([0-9])\1+`
 	if !strings.Contains(s, repeat) {
