@@ -1224,39 +1224,43 @@ func TestRekey_Says(t *testing.T) {
 }
 
 // TestRekey_Before: between the new key in fleet.toml and rekey, the reports from before the boxes were enrolled are no
-// news, and each verb says what is the matter.
+// news, and each verb says what is the matter, and nothing else to do, however many versions the old key signed.
 func TestRekey_Before(t *testing.T) {
-	w := newWorld(t, "centro", "norte")
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
-	w.obey()
-	w.survey()
-	w.newKey("director 2")
-	if s := w.survey(); s.Counts() != (Counts{Branches: 2}) || !strings.Contains(w.text(), "unknown") {
-		t.Errorf("%+v %s", s.Counts(), w.text())
-	}
-	for name, do := range map[string]func() error{
-		"roll":    w.roll,
-		"back":    func() error { return (&Back{}).Run(t.Context(), w.chain) },
-		"hold":    func() error { return (&Hold{Group: "tiendas"}).Run(t.Context(), w.chain) },
-		"publish": func() error { return w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}}) },
-	} {
-		if err := do(); err == nil || !strings.Contains(err.Error(), "the order for tiendas is not authentic") {
-			t.Errorf("%s: %v", name, err)
+	for _, last := range []int64{1, maxForeignVersions + 1} {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.thieves(2, last, nil)
+		w.obey()
+		w.survey()
+		w.newKey("director 2")
+		if s := w.survey(); s.Counts() != (Counts{Branches: 2}) || !strings.Contains(w.text(), "unknown") {
+			t.Errorf("%+v %s", s.Counts(), w.text())
 		}
-	}
-	said := w.prints(func() {
-		if err := (&Status{Group: "tiendas"}).Run(t.Context(), w.chain); err == nil ||
-			!strings.Contains(err.Error(), "see above") {
-			t.Errorf("status: %v", err)
+		for name, do := range map[string]func() error{
+			"roll":    w.roll,
+			"back":    func() error { return (&Back{}).Run(t.Context(), w.chain) },
+			"hold":    func() error { return (&Hold{Group: "tiendas"}).Run(t.Context(), w.chain) },
+			"publish": func() error { return w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}}) },
+		} {
+			if err := do(); err == nil || !strings.Contains(err.Error(), "the order for tiendas is not authentic: ") ||
+				!strings.Contains(err.Error(), "a change of the key is ended by dtectl fleet rekey") {
+				t.Errorf("%s, %d versions: %v", name, last, err)
+			}
 		}
-	})
-	if !strings.Contains(said, "the order for tiendas is not authentic") || !strings.Contains(said, "norte ") {
-		t.Error(said)
-	}
-	name := "centro=" + Fingerprint(w.box("centro").status.Key)
-	if err := (&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain); err == nil ||
-		!strings.Contains(err.Error(), "end a change of the key by dtectl fleet rekey") {
-		t.Error(err)
+		said := w.prints(func() {
+			if err := (&Status{Group: "tiendas"}).Run(t.Context(), w.chain); err == nil ||
+				!strings.Contains(err.Error(), "see above") {
+				t.Errorf("status: %v", err)
+			}
+		})
+		if !strings.Contains(said, "the order for tiendas is not authentic") || !strings.Contains(said, "norte ") {
+			t.Error(said)
+		}
+		name := "centro=" + Fingerprint(w.box("centro").status.Key)
+		if err := (&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain); err == nil ||
+			!strings.Contains(err.Error(), "end a change of the key by dtectl fleet rekey") {
+			t.Error(err)
+		}
 	}
 }
 
