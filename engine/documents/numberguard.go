@@ -125,8 +125,9 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// maxUnknown limits the archived files of unknown documents that are read. Most may be of other branches.
-const maxUnknown = 500
+// Limits of the archived files that are read because the store lacks the documents: of the given points of sale, and
+// of each day's others. Other branches may fill every day.
+const maxOwn, maxOthers = 500, 50
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
 // from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
@@ -146,10 +147,11 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 
 func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time,
 	ahead map[string]storage.Witness) error {
-	unknown := 0
-	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
+	own := 0
+	for day := to; !day.Before(from.Add(-24*time.Hour)) && own < maxOwn; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
 			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
+		others := 0
 		for o, err := range g.archive.List(ctx, prefix) {
 			if err != nil {
 				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
@@ -164,46 +166,53 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 				}
 				continue
 			}
-			if unknown++; unknown > maxUnknown {
-				g.log.Warn("the archive holds many documents that this store lacks: only the latest were compared",
-					"read", maxUnknown)
-				break
-			}
-			if err := g.weighUnknown(ctx, o.Key, points, ahead); err != nil {
+			mine, err := g.weighUnknown(ctx, o.Key, points, ahead)
+			if err != nil {
 				return err
+			}
+			if mine {
+				own++
+			} else {
+				others++
+			}
+			if own == maxOwn || others == maxOthers {
+				g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "day",
+					dte.Date(day))
+				break
 			}
 		}
 	}
 	return nil
 }
 
-// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store.
+// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store. mine
+// reports whether the document is of one of the points of sale.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
-	ahead map[string]storage.Witness) error {
+	ahead map[string]storage.Witness) (mine bool, err error) {
 	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", key, err)
+		return false, fmt.Errorf("reading %s: %w", key, err)
 	}
 	v, err := dte.Parse(held.Data)
 	if err != nil {
-		return nil //nolint:nilerr // this product did not write the object
+		return false, nil //nolint:nilerr // this product did not write the object
 	}
 	id := v.Get("identificacion")
 	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()
 	if len(control) != 31 || len(date) != 10 {
-		return nil
+		return false, nil
 	}
-	mine := slices.ContainsFunc(points, func(p record.Point) bool {
+	mine = slices.ContainsFunc(points, func(p record.Point) bool {
 		return p.Establishment == control[7:11] && p.PointOfSale == control[11:15]
 	})
 	there, err := strconv.ParseUint(control[16:], 10, 64)
 	if err != nil || !mine {
-		return nil //nolint:nilerr // as above
+		return false, nil //nolint:nilerr // as above
 	}
 	series := fmt.Sprintf("%s/%s/%s/%s/%s", g.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
 	here, err := g.store.LastNumber(series)
 	if err != nil {
-		return err
+		return true, err
 	}
 	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
 		w = storage.Witness{Medium: byArchive, Path: key,
@@ -213,5 +222,5 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 		}
 		ahead[series] = w
 	}
-	return nil
+	return true, nil
 }
