@@ -2,14 +2,17 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/documents"
 	"dtegate/engine/record"
 )
 
@@ -54,6 +57,48 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 	find := regexp.MustCompile(`(?s)func \(t \*TokenTable\) find.*?\n}\n`).FindString(string(source))
 	if !strings.Contains(find, "hmac.New") || len(regexp.MustCompile(`\btoken\b`).FindAllString(find, -1)) != 2 {
 		t.Errorf("find looks at the token otherwise than by its HMAC:\n%s", find)
+	}
+}
+
+// awaited answers Changes when the test lets it.
+type awaited struct {
+	*said
+	asked, answer chan struct{}
+}
+
+func (a *awaited) Changes(ctx context.Context, after uint64, c record.Caller) ([]documents.Late, uint64, error) {
+	close(a.asked)
+	<-a.answer
+	return a.said.Changes(ctx, after, c)
+}
+
+// TestChanges_Revoked: a till that waits for results gets none if its token is revoked meanwhile.
+func TestChanges_Revoked(t *testing.T) {
+	secret := []byte("secret of the test")
+	for _, revoked := range []bool{false, true} {
+		fake := &awaited{new(said), make(chan struct{}), make(chan struct{})}
+		g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Now: time.Now,
+			Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret)}})})
+		req, err := http.NewRequest(http.MethodGet, served(t, g.Serve)+"/dte/cambios?wait=60", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-token", "may")
+		go func() {
+			<-fake.asked
+			if revoked {
+				g.SetTokens(NewTokenTable(secret, nil))
+			}
+			close(fake.answer)
+		}()
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if (resp.StatusCode == http.StatusUnauthorized) != revoked {
+			t.Errorf("revoked %v: %s", revoked, resp.Status)
+		}
 	}
 }
 

@@ -185,6 +185,9 @@ func (g *Gateway) changes(c *call) error {
 	if err != nil {
 		return err
 	}
+	if _, err := g.authenticate(c.ctx); err != nil { // the token was revoked during the wait
+		return err
+	}
 	return c.answer(reply.Changes(list, next))
 }
 
