@@ -311,7 +311,7 @@ type pending struct {
 }
 
 // begin registers a change before it is applied. Call settle when the change is durable. ok is false while another
-// change of the record is under way; an origin may have any number of changes under way.
+// change of the record, or a change with the record as origin, is under way. Any number of changes may share an origin.
 func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 	done := make(chan struct{})
 	p.mu.Lock()

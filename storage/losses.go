@@ -260,7 +260,7 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	}
 	behind := s.Behind()
 	mark, _ := readMark(s.o.FS, s.o.MarkPath, false)                 // nil if it cannot be read
-	if s.mark == nil && mark != nil && row == nil && behind == nil { // read-only: Open has not compared them
+	if s.mark == nil && mark != nil && row == nil && behind == nil { // read-only: Open has not compared mark and store
 		j, err := newMarkJudge(s.db)
 		if err != nil {
 			return nil, err

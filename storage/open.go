@@ -138,8 +138,8 @@ func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
 	return openPebble(&at, &damage{}, readOnly)
 }
 
-// damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's
-// own error names no file. Every start writes a new options file, and the store opens without one.
+// damagedOptions returns the name of Pebble's options file if it cannot be read or is not this program's; "" otherwise.
+// Pebble's own error names no file. Every start writes a new options file, so a person can remove this file.
 func (o *Options) damagedOptions(po *pebble.Options) string {
 	po.EnsureDefaults()
 	names, err := o.FS.List(o.Dir)

@@ -344,7 +344,7 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	return list
 }
 
-// missing lists the holes by series. known has, for each series whose end is lost, the end that a medium names.
+// missing lists what each series lacks. known has, for each series whose end is lost, the end that a medium names.
 func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
 	ends, all := make(map[string]Lead), maps.Clone(series)
 	for _, k := range known {

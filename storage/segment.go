@@ -505,9 +505,9 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with every whole frame up to an offset (0: the segment's end), and skips other bytes. lost is the
-// number of unreadable bytes. If last is set (the segment is the log's last), an unreadable end counts in torn, not in
-// lost: it may be a torn group.
+// frames calls fn with the whole frames up to an offset (0: the segment's end). lost counts unreadable bytes, or the
+// bytes below the offset that the file lacks, if more. If last is set (the segment is the log's last), frames stops
+// at unreadable bytes that may belong to a torn last group; torn counts the bytes from there.
 func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
 	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
 	if upTo > 0 {
@@ -547,7 +547,7 @@ func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end i
 			b, bad = io.ReadAll(io.NewSectionReader(r, 0, int64(frameHeader)+int64(be.Uint32(b[len(frameMagic):]))))
 		}
 		var number uint64
-		_, _ = fmt.Sscanf(file, "%d.copy", &number) // headAt compares it
+		_, _ = fmt.Sscanf(file, "%d.copy", &number) // an unreadable name gives 0, and headAt refuses it
 		if head, ok := headAt(b, number); ok && head.Store == own {
 			id = fmt.Sprintf("%x", sha256.Sum256(b))
 			if from := cmp.Or(head.Fill, head.After); from.Segment > 0 {

@@ -73,7 +73,7 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 	return errors.Join(err, printCertified(report), c.write(cfg, report))
 }
 
-// open finds the tills' API of this box, and reads --token or makes a token, which end revokes.
+// open finds the tills' API of this box, and reads --token or makes a token. end revokes a made token.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
 	if o.URL, o.Client, err = adminclient.OwnListener(cfg, "api"); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func NewMonthReader(store *storage.Store, signers ...*rsa.PublicKey) *MonthReade
 // MonthPage is a page of documents, by day and then by id.
 type MonthPage struct {
 	Documents []books.Document `json:"documents"`
-	Next      uint64           `json:"next"` // the next page's after; 0 on the last page
+	Next      uint64           `json:"next"` // the value of after for the next page; 0 on the last page
 	Done      uint64           `json:"done"` // days read, of Total days; for a progress bar
 	Total     uint64           `json:"total"`
 }

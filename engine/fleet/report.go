@@ -114,8 +114,8 @@ func highest(lists ...map[string]uint64) map[string]uint64 {
 	return all
 }
 
-// lastStatus returns the last status of an epoch, and whether the epoch's enrolment has Stolen. The status is nil if
-// neither this box nor the box of the enrolment signed it.
+// lastStatus returns the last status of an epoch, and whether Stolen is set in the epoch's enrolment. The status is
+// nil if neither this box nor the box of the enrolment signed it.
 func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.Status, stolen bool, err error) {
 	keys, object := []fleetproto.Key{fleetproto.Public(a.o.Box)}, []byte(nil)
 	if epoch > 0 { // before it is enrolled, a box reports as epoch 0

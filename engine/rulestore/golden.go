@@ -105,7 +105,7 @@ func (s *Store) remake(ctx context.Context, i *shelved, catalogues *dte.Catalogu
 	for _, name := range b.Cases() {
 		var g goldenCase
 		if err == nil && json.Unmarshal(b.Parts[name], &g) == nil && g.Document != nil {
-			facts, _ := dte.Parse(g.Facts) // the bundle's own admission has read it
+			facts, _ := dte.Parse(g.Facts) // cannot fail: the bundle's admission has parsed these facts
 			var faults []dte.Fault
 			if _, faults, err = fill(ctx, facts); err == nil && len(faults) > 0 {
 				err = faults[0]

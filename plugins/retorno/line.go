@@ -80,9 +80,9 @@ func (w *withheld) upTo(base int64) int64 {
 	return min(tax, w.all)
 }
 
-// take returns the tax on the part of the origin between two amounts (from, to), as the line shows it: in whole cents,
-// and at most a cent above the part's own tax: MH's tolerance for a line and for the sum of lines (MF2 p.54).
-// It adds the part's share of the whole tax to back.
+// take adds to back the share of the whole tax that falls on the part of the origin from one amount to another. It
+// returns the share that the line shows, in whole cents: at most a cent above the tax computed on the part alone. MF2
+// p.54 allows this cent for a line and for the sum of lines.
 func (w *withheld) take(from, to int64) int64 {
 	if w.all == 0 {
 		return 0

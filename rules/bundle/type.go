@@ -244,7 +244,7 @@ type add func(path, format string, args ...any)
 // mostOfLabel is the greatest length, in letters, of a label or a name: it must fit on a printed line.
 const mostOfLabel = 60
 
-// text notes a fault if people cannot read a label or name.
+// text notes a fault if a label or name is empty, unprintable or too long.
 func (add add) text(path, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":

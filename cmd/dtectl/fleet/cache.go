@@ -118,7 +118,7 @@ type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
 	near []object                 // listed, by branch and epoch; without those far above the previous epoch
-	tags map[string]string        // of near, by key: the director may sign an enrolment again
+	tags map[string]string        // tags of the objects in near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
 	// An empty entry under key + " " + tag + asked means that no present key of the director signed the object.
@@ -218,7 +218,7 @@ func (e *enrolments) lost() map[string][]byte {
 		}
 		keys := e.c.keys()
 		if _, err := e.c.Identity.OpenEnrolment(e.objects[there], keys[:1], branch, epoch); err == nil {
-			keys = keys[:1] // an enrolment that a former key signed is not newer, whatever its date
+			keys = keys[:1] // the present key signed the store's object: a former key's is older, whatever its date
 		}
 		kept, err := e.c.Identity.OpenEnrolment(data, keys, branch, epoch)
 		if err == nil && !kept.At.Before(signed[key]) && (held == nil || kept.At.After(held.At)) {

@@ -98,7 +98,7 @@ func (s *Survey) overlaps() {
 type Surveyor struct {
 	Chain      *Chain
 	enrolments *enrolments
-	// Accept names branches that somebody has checked: the centre forgets what it has seen of them.
+	// Accept names branches whose loss in the store somebody has checked: the centre forgets what it has seen of them.
 	Accept []string
 	seen   map[string]seen
 	skew   atomic.Int64     // how far the store's clock is ahead of this machine's, in ns

@@ -155,7 +155,7 @@ func (c *compiler) layout(root *shape) error {
 		f.first = len(c.fields)
 		at, document, arrays := f.path, f.document, f.arrays
 		members, item := s.members, s.item
-		if document == linesName && item == nil { // a body of one line: its facts are the only item of a list
+		if document == linesName && item == nil { // the body is an object: its facts are a list of one item
 			at, arrays = at+"[]", arrays+1
 		}
 		if item != nil {
