@@ -1243,7 +1243,7 @@ func TestRekey_Before(t *testing.T) {
 			"publish": func() error { return w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}}) },
 		} {
 			if err := do(); err == nil || !strings.Contains(err.Error(), "the order for tiendas is not authentic: ") ||
-				!strings.Contains(err.Error(), "a change of the key is ended by dtectl fleet rekey") {
+				!strings.Contains(err.Error(), "if the key is being changed, run dtectl fleet rekey") {
 				t.Errorf("%s, %d versions: %v", name, last, err)
 			}
 		}
@@ -1258,7 +1258,7 @@ func TestRekey_Before(t *testing.T) {
 		}
 		name := "centro=" + Fingerprint(w.box("centro").status.Key)
 		if err := (&Enrol{Boxes: []string{name}, Replace: true}).Run(t.Context(), w.chain); err == nil ||
-			!strings.Contains(err.Error(), "end a change of the key by dtectl fleet rekey") {
+			!strings.Contains(err.Error(), "if the key is being changed, run dtectl fleet rekey") {
 			t.Error(err)
 		}
 	}

@@ -52,8 +52,8 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var fault error
 	for i, n := range slices.Backward(numbers) {
 		if above := len(numbers) - 1 - i; above == maxForeignVersions {
-			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: a change of the key is "+
-				"ended by dtectl fleet rekey; otherwise the store's owner must delete them: %w", above, group, fault)
+			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: if the key is being "+
+				"changed, run dtectl fleet rekey; else the store's owner must delete them: %w", above, group, fault)
 		}
 		v, err := c.Version(ctx, group, n)
 		if err == nil {
@@ -66,7 +66,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		fault = err
 	}
 	if head == nil && fault != nil {
-		return nil, fmt.Errorf("director.public has signed nothing of %s; a change of the key is ended by dtectl fleet "+
+		return nil, fmt.Errorf("director.public has signed nothing of %s; if the key is being changed, run dtectl fleet "+
 			"rekey: %w", group, fault)
 	}
 	for skipped := 0; skipped < maxForeignVersions; {
