@@ -140,7 +140,7 @@ func (e *Engine) readOrigin(o *origin) error {
 		o.document, err = dte.Parse(signed)
 	}
 	if err == nil {
-		o.facts, err = dte.Parse(facts)
+		o.facts, err = dte.ParseFacts(facts)
 	}
 	if errors.Is(err, record.ErrLost) {
 		return &refusal.Error{Code: refusal.CodeInternal, Err: err, Message: "El equipo perdió los datos de " +

@@ -261,3 +261,20 @@ func TestReturn_Race(t *testing.T) {
 		}
 	}
 }
+
+// TestReturn_FactTwice: a purchase whose receptor 1.0.0 stored twice can be returned and invalidated.
+func TestReturn_FactTwice(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	seller := enginetest.Member("receptor", enginetest.Taxpayer)
+	for _, key := range []string{"a", "b"} {
+		bought := w.Issued(enginetest.Request("14", key, seller, enginetest.Member("applyrent", dte.Bool(false)), seller,
+			enginetest.Member("cuerpoDocumento", dte.Arr(enginetest.Item(1, "9", "5"))), enginetest.Cash()),
+			record.EstadoProcessed)
+		if key == "a" {
+			w.Issued(enginetest.ReturnOf("", bought, enginetest.Back(1, "1")), record.EstadoProcessed)
+		} else if _, err := w.Engine.Invalidate(t.Context(), enginetest.Invalidation(bought, 2, "")); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -34,12 +34,18 @@ func (e *SyntaxError) Error() string {
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, text after the value and more than MaxDepth
 // levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails for a
 // number that does not fit. The Value keeps no reference to data.
-func Parse(data []byte) (Value, error) {
+func Parse(data []byte) (Value, error) { return parse(data) }
+
+// ParseFacts is Parse for facts that the box has stored. It accepts a name given twice: 1.0.0 stored the receptor of a
+// purchase twice if the till also called it sujetoExcluido.
+func ParseFacts(data []byte) (Value, error) { return parse(data, jsontext.AllowDuplicateNames(true)) }
+
+func parse(data []byte, how ...jsontext.Options) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
 	p.src = string(data)
 	p.in = *bytes.NewBuffer(data)
-	p.dec.Reset(&p.in)
+	p.dec.Reset(&p.in, how...)
 	v, err := p.value(0)
 	if err != nil {
 		return Value{}, p.explain(err)
