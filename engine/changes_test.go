@@ -62,6 +62,19 @@ func TestChanges(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			announced(b, b.Issue(enginetest.Sale("k", 100)).Code, record.EstadoRejected)
 		},
+		"refused after three minutes without power": func(b *enginetest.Box) {
+			ctx, stop := context.WithCancel(context.Background())
+			b.Chaos(simulator.Chaos{Silence: true})
+			time.AfterFunc(time.Second, stop)
+			_, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100))
+			enginetest.Refused(b.T, err, refusal.CodeUnavailable, "")
+			b.Close()
+			time.Sleep(3 * time.Minute) // the last sending may be two minutes younger than the document
+			b.Chaos(simulator.Chaos{Reject: 1})
+			b.Start()
+			time.Sleep(10 * time.Minute)
+			announced(b, b.Issue(enginetest.Sale("k", 100)).Code, record.EstadoProcessed)
+		},
 		"the normal form held": func(b *enginetest.Box) {
 			enginetest.Hesitant(b)
 			for code := range b.Sim.Accepted() {
