@@ -189,7 +189,10 @@ func TestContract_Answers(t *testing.T) {
 			}
 			// The caller has no token, has two, or lacks the permission.
 			ask(method, path, body)
-			ask(method, path, body, append(may, "Authorization", "Bearer other")...)
+			if status := ask(method, path, body, append(may, "Authorization", "Bearer other")...).StatusCode; status !=
+				http.StatusBadRequest && o.Value.Get("responses").Get("401").Exists() {
+				t.Errorf("%s with two tokens: %d", path, status)
+			}
 			refusedStatus := ask(method, path, body, "x-api-token", "may not").StatusCode
 			// The engine knows what a return takes and who may read or mail what; a download's pass is its own
 			// permission.
@@ -209,6 +212,17 @@ func TestContract_Answers(t *testing.T) {
 			// The request is wrong.
 			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)
 			ask(method, path+"?x=y", body, may...)
+			if status := ask(method, strings.Replace(path, "/01/02/", "/01/03/", 1), body, may...).StatusCode; status !=
+				http.StatusNotFound && strings.Contains(path, "/01/02/") {
+				t.Errorf("%s under another day: %d", path, status)
+			}
+			if path == "/dte/documentos" {
+				for until, want := range map[string]int{"2026-01-31": http.StatusOK, "2026-02-01": http.StatusBadRequest} {
+					if status := ask(method, path+"?desde=2026-01-01&hasta="+until, body, may...).StatusCode; status != want {
+						t.Errorf("a list until %s: %d", until, status)
+					}
+				}
+			}
 			ask(method, path, body, append(may, "Padding", strings.Repeat("x", 17<<10))...)
 			if method == "post" {
 				ask(method, path, "{", may...)

@@ -40,3 +40,15 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestCheckAnswer: only an answer that refuses the document may be incomplete; a warning refuses nothing.
+func TestCheckAnswer(t *testing.T) {
+	d := &abi.Description{LineOutputs: []abi.Field{{}}, Summary: []string{"x"},
+		Faults: []abi.FaultText{{Warning: true}, {}}}
+	for code, good := range []bool{false, true} {
+		out := &abi.Output{Faults: []abi.Fault{{Code: code, Line: -1, Column: -1}}}
+		if err := checkAnswer(&abi.Input{N: 1}, out, d); (err == nil) != good {
+			t.Errorf("fault %d: %v", code, err)
+		}
+	}
+}

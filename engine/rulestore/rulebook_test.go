@@ -3,7 +3,9 @@ package rulestore
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"dtegate/engine/record"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
@@ -38,5 +40,34 @@ func TestBook_InForce(t *testing.T) {
 	}
 	if got, err := book(old).inForce("catalogue", "01", "01", "2026-12-24"); err != nil || got != old {
 		t.Errorf("expired without a successor: %v, %v", got, err)
+	}
+}
+
+// TestStore_View: a type is printed as its highest bundle describes it that has begun and was not taken off; otherwise
+// as the highest that has begun. The order of the records does not matter.
+func TestStore_View(t *testing.T) {
+	now := time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC)
+	shelf := func(version, from string, schema int, off bool) *shelved {
+		i := &shelved{Admitted: Admitted{RuleRef: record.RuleRef{Version: version}, Document: "01", Schema: schema,
+			From: from, Described: &Described{View: &bundle.View{}}}}
+		if off {
+			i.off = &StepBack{}
+		}
+		return i
+	}
+	first, last := shelf("1.0.1", "2026-01-01", 2, false), shelf("1.0.3", "2026-01-01", 2, true)
+	for want, items := range map[*shelved][]*shelved{
+		first: {shelf("1.0.0", "2026-01-01", 2, false), first, shelf("1.0.2", "2026-01-01", 2, true),
+			shelf("1.0.4", "2026-12-01", 2, false), shelf("1.0.5", "2026-01-01", 3, false)},
+		last: {shelf("1.0.2", "2026-01-01", 2, true), last},
+	} {
+		for range items {
+			items = append(items[1:], items[0])
+			s := &Store{items: items}
+			s.o.Now = func() time.Time { return now }
+			if got := s.View("01", 2); got != want.Described.View {
+				t.Errorf("%s first: not %s", items[0].Version, want.Version)
+			}
+		}
 	}
 }
