@@ -24,7 +24,7 @@ import (
 // day: a record that never changes. Amounts are USD with two decimals. The API and the store use the same names.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
-	Number        uint64           `json:"numero,omitempty"` // a Z's number in its point of sale, from 1, without gaps
+	Number        uint64           `json:"numero,omitempty"` // a Z's number in its point of sale, from 1
 	Date          string           `json:"fecha"`            // yyyy-mm-dd
 	At            time.Time        `json:"creado"`
 	Issuer        string           `json:"emisor"`

@@ -523,8 +523,8 @@ refuses a number that is used twice. The others are series that the store does n
 `
 )
 
-// ownRecords reports whether a series numbers the box's own records, such as rules and acts. Nobody outside knows these
-// numbers, so their losses are accepted together, as "others".
+// ownRecords reports whether a series numbers the box's own records, such as rules, acts and closings. MH knows none of
+// these numbers, so their losses are accepted together, as "others".
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }
