@@ -981,18 +981,20 @@ func TestRekey_GapInterrupted(t *testing.T) {
 
 // TestRekey_Deleted: all of a thief's versions are deleted after boxes have read them. What these report is mended.
 func TestRekey_Deleted(t *testing.T) {
-	w := newWorld(t, "centro")
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
-	last := w.thieves(2, 63, nil)
-	w.obey()
-	for n := int64(2); n <= 63; n++ {
-		w.store.Lose(fleetproto.DesiredKey("tiendas", n))
-	}
-	w.chain.Cache = w.at("other") // it has kept none of them
-	w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2")))
-	w.must(w.roll())
-	if w.follow(last) == last {
-		t.Errorf("a box at version 63 does not read version %d", w.head().Version)
+	for _, back := range []map[string]int64{nil, {"tiendas": 1}} {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		last := w.thieves(2, maxMends, nil)
+		w.obey()
+		for n := int64(2); n <= maxMends; n++ {
+			w.store.Lose(fleetproto.DesiredKey("tiendas", n))
+		}
+		w.chain.Cache = w.at("other") // it has kept none of them
+		w.must((&Rekey{Back: back}).run(t.Context(), w.chain, w.newKey("director 2")))
+		w.must(w.roll())
+		if w.follow(last) == last {
+			t.Errorf("back %v: a box at version %d does not read version %d", back, last.Version, w.head().Version)
+		}
 	}
 }
 

@@ -429,9 +429,16 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
-		// The order that mends a version gets a higher number. Repeated claims of a lying box must not raise the number
+		// The order that mends a version gets a higher number. Repeated claims of one lying box must not raise the number
 		// without limit.
-		if held.Version <= v.Last.Version+maxMends/int64(1+len(v.Mends)) && !slices.Contains(v.Lost, held) &&
+		far := int64(maxMends)
+		if !slices.ContainsFunc(out.Branches, func(o *Branch) bool {
+			return o != b && o.Enrolment != nil && o.Status != nil && o.Status.Desired.Version == held.Version &&
+				o.Status.Desired.Digest == held.Digest
+		}) {
+			far /= int64(1 + len(v.Mends))
+		}
+		if held.Version <= v.Last.Version+far && !slices.Contains(v.Lost, held) &&
 			len(v.Lost)+len(v.Mends) < maxForeignVersions {
 			v.Lost = append(v.Lost, held)
 		}
