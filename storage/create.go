@@ -107,8 +107,8 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		CacheSize:                   24 << 20,
 		MemTableSize:                8 << 20,
 		MemTableStopWritesThreshold: 4,
-		// Level 0 is compacted at six sublevels, not at Pebble's two: compactions then write half as much, and the store
-		// takes a tenth less processor time for a document. Writes stop at four times as many.
+		// Pebble compacts level 0 at two sublevels; at six, compactions write half as much, and the store takes a tenth
+		// less processor time for a document. Writes wait at 24 sublevels.
 		L0CompactionThreshold:      12,
 		L0StopWritesThreshold:      24,
 		MaxOpenFiles:               256,

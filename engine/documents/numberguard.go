@@ -185,8 +185,8 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 	return nil
 }
 
-// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store. mine
-// reports whether the document is of one of the points of sale.
+// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store.
+// mine reports whether the document is of one of the points of sale.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Witness) (mine bool, err error) {
 	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)

@@ -525,8 +525,8 @@ func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 		if m.Use == "consumer" && slices.ContainsFunc(was.Members, func(o Member) bool {
 			return o.Name == m.Name && o.Use == "taxpayer"
 		}) {
-			return nil, fmt.Errorf("%w: %s: members[%d]: %q was a taxpayer, and NIT, NRC and activity of a consumer are "+
-				"ignored", ErrFormat, formPart, i, m.Name)
+			return nil, fmt.Errorf("%w: %s: members[%d]: %q was a taxpayer, and NIT, NRC and activity of a consumer "+
+				"are ignored", ErrFormat, formPart, i, m.Name)
 		}
 	}
 	for _, c := range t.changes(before) {

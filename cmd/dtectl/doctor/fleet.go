@@ -48,8 +48,9 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		d.warn(check, "see whether the store runs and accepts this box's secret; the branch sells without the store",
 			"%s: the store does not answer: %v", c.Store.Endpoint, err)
 	case errors.Is(err, fleetproto.ErrSignature):
-		d.warn(check, "if the director's key was changed, fleet.director_key must have the key that is missing, the old key "+
-			"first, or enrol the box again; otherwise find out who wrote this enrolment", "branch %s: %v", c.Branch, err)
+		d.warn(check, "if the director's key was changed, fleet.director_key must have the key that is missing, the "+
+			"old key first, or enrol the box again; otherwise find out who wrote this enrolment", "branch %s: %v", c.Branch,
+			err)
 	case err != nil:
 		d.warn(check, "see Chain out of step in the runbook", "branch %s: %v", c.Branch, err)
 	}

@@ -66,8 +66,8 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		fault = err
 	}
 	if head == nil && fault != nil {
-		return nil, fmt.Errorf("director.public has signed nothing of %s; if the key is being changed, run dtectl fleet "+
-			"rekey: %w", group, fault)
+		return nil, fmt.Errorf("director.public has signed nothing of %s; if the key is being changed, run dtectl "+
+			"fleet rekey: %w", group, fault)
 	}
 	for skipped := 0; skipped < maxForeignVersions; {
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)

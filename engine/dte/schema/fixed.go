@@ -111,7 +111,8 @@ func Factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkSource returns an error if a place must have its own fact (path own) and the overlay gives it another source.
+// checkSource refuses a source of a place other than its own fact (at the path own). A Factual place may also be null
+// if another place shows its fact (moved). Any other place may also be null, an amount or 0.
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()
