@@ -14,7 +14,7 @@ import (
 // The time of a Beat is there after a power cut; before the first Beat the last change stands for it.
 func TestBeat(t *testing.T) {
 	s, fs := newStore(t)
-	if at, err := s.LastBeat(); err != nil || !at.IsZero() {
+	if at, _, err := s.LastBeat(); err != nil || !at.IsZero() {
 		t.Errorf("empty store: %v, %v", at, err)
 	}
 	put(t, s, "a", 1)
@@ -22,23 +22,23 @@ func TestBeat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if at, err := s.LastBeat(); err != nil || !at.Equal(changed) {
+	if at, _, err := s.LastBeat(); err != nil || !at.Equal(changed) {
 		t.Errorf("%v, %v, the last change was at %v", at, err, changed)
 	}
 	want := time.Date(2026, 11, 21, 8, 0, 0, 7, time.UTC)
 	for _, at := range []time.Time{want.Add(time.Hour), want} { // the clock may have been ahead
-		if err := s.Beat(at); err != nil {
+		if err := s.Beat(at, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	cut := fs.Crash(0, nil)
 	sound(t, s)
 	s = openStore(t, cut)
-	if at, err := s.LastBeat(); err != nil || !at.Equal(want) {
+	if at, _, err := s.LastBeat(); err != nil || !at.Equal(want) {
 		t.Errorf("after the cut %v, %v", at, err)
 	}
 	sound(t, s)
-	if err := s.Beat(want); !errors.Is(err, ErrClosed) {
+	if err := s.Beat(want, time.Time{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -54,7 +54,7 @@ func TestBeat_HangingDisk(t *testing.T) {
 		s := openStoreWith(t, options(errorfs.Wrap(fs, &log)))
 		hold := log.shut()
 		beat := make(chan error, 1)
-		go func() { beat <- s.Beat(time.Unix(1, 0)) }()
+		go func() { beat <- s.Beat(time.Unix(1, 0), time.Time{}) }()
 		synctest.Wait() // Beat has returned, or waits for the disk
 		select {
 		case err := <-beat:

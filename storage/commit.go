@@ -232,31 +232,34 @@ func (s *Store) rest(waiting int) time.Duration {
 }
 
 // Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the
-// disk hangs, Beat waits. See LastBeat.
+// disk hangs, Beat waits. If unsure is not zero, the caller does not know yet whether the store has all changes since
+// unsure. See LastBeat.
 //
 // Beat also works in a damaged store, which has already stopped issuing: the watchdog must not restart the process,
 // because a new process would not know of the damage. Errors: ErrReadOnly, ErrClosed.
-func (s *Store) Beat(at time.Time) error {
+func (s *Store) Beat(at, unsure time.Time) error {
 	return s.do("beating", func() error {
 		if s.o.readOnly {
 			return ErrReadOnly
 		}
 		start := s.o.Now()
 		b := s.db.NewBatch()
-		s.o.dieOn(errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
-			b.Commit(pebble.Sync)), "writing heartbeat")
+		s.o.dieOn(errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyUnsure, unsure.UTC(), nil),
+			setJSON(b, keyMark, s.mark.row(), nil), b.Commit(pebble.Sync)), "writing heartbeat")
 		s.metrics.sync.Observe(s.secondsSince(start))
 		return nil
 	})
 }
 
-// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; in an
+// LastBeat returns the times of the latest Beat. In a store without a Beat, at is the time of the last change; in an
 // empty store, zero.
-func (s *Store) LastBeat() (time.Time, error) {
-	return use(s, "reading the last beat", func() (time.Time, error) {
+func (s *Store) LastBeat() (at, unsure time.Time, err error) {
+	at, err = use(s, "reading the last beat", func() (time.Time, error) {
+		unsure, _ = readJSON[time.Time](s.db, keyUnsure) // an unreadable row is damage that others report
 		if at, err := readJSON[time.Time](s.db, keyBeat); err == nil && !at.IsZero() {
 			return at, nil
 		}
 		return latestChange(s.db)
 	})
+	return at, unsure, err
 }

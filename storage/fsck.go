@@ -264,6 +264,7 @@ var metaRows = map[string]func(value []byte) bool{
 	"layout":       func(b []byte) bool { return len(b) == 4 && be.Uint32(b) == layout },
 	"store":        func(b []byte) bool { return len(b) == 16 },
 	"beat":         holdsJSON[time.Time],
+	"unsure":       holdsJSON[time.Time],
 	"backup":       holdsJSON[time.Time],
 	"feed":         holdsJSON[uint64],
 	"segments":     holdsJSON[segmentsRow],

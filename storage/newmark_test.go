@@ -253,7 +253,8 @@ func TestNewMark_Doubts(t *testing.T) {
 
 	disk = sold(t, disktest.Strict)
 	s = live(t, disk)
-	if err := errors.Join(s.Beat(s.o.Now().Add(-3*standstill)), s.Close(), disk.Remove(markPath)); err != nil {
+	if err := errors.Join(s.Beat(s.o.Now().Add(-3*standstill), time.Time{}), s.Close(),
+		disk.Remove(markPath)); err != nil {
 		t.Fatal(err)
 	}
 	for by, says := range map[time.Duration]string{3 * standstill: "36h0m0s ago",

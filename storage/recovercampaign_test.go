@@ -84,7 +84,7 @@ func (r *recoveries) sale(s *Store) error {
 	if r.rng.IntN(4) == 0 {
 		_, err = s.Advance(ctx, code(n), fresh, Change{To: done, Parts: []Part{{"answer", form(code(n))}}})
 	}
-	return cmp.Or(err, s.Beat(time.Unix(int64(n), 0)))
+	return cmp.Or(err, s.Beat(time.Unix(int64(n), 0), time.Time{}))
 }
 
 // pieces returns how much a store has of each document.

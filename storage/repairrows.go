@@ -134,8 +134,8 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
-		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs, keyMark, keySegments,
-			keySettled)
+		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyUnsure, keyScrub, keyRepairs, keyMark,
+			keySegments, keySettled)
 	}
 	switch {
 	case a.known:

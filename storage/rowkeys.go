@@ -17,8 +17,8 @@ import (
 //
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · all others in JSON:
-//	                                                    "former": [][16]byte · "beat", "backup": time.Time · "feed":
-//	                                                    uint64, before the first announcement of this identity ·
+//	                                                    "former": [][16]byte · "beat", "unsure", "backup": time.Time ·
+//	                                                    "feed": uint64, before the first announcement of this identity ·
 //	                                                    "segments": segmentsRow · "mark": markRow · "restored":
 //	                                                    Restoration · "restorations": []Gap · "behind": []Witness ·
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord ·
@@ -60,6 +60,7 @@ var (
 	keyRestored = append([]byte{tableMeta}, "restored"...)
 	keyGaps     = append([]byte{tableMeta}, "restorations"...)
 	keyBeat     = append([]byte{tableMeta}, "beat"...)
+	keyUnsure   = append([]byte{tableMeta}, "unsure"...)
 	keyBehind   = append([]byte{tableMeta}, "behind"...)
 	keyFormer   = append([]byte{tableMeta}, "former"...)
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)

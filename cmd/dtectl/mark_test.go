@@ -49,7 +49,7 @@ func TestNewMark_Runbook(t *testing.T) {
 	b.WithCard()
 	s := b.Copied()
 	b.Fill(s, "2026-11-01", 10)
-	b.Must(s.Beat(time.Now()), s.Close(), os.Remove(b.Config.Mark))
+	b.Must(s.Beat(time.Now(), time.Time{}), s.Close(), os.Remove(b.Config.Mark))
 	var said strings.Builder
 	count := 0
 	for _, c := range barebox.RunbookCommands(t, "Recover") {

@@ -25,7 +25,7 @@ func TestWayBack(t *testing.T) {
 			"authority.patience = \"4s\"\n"), regexp.MustCompile(`(?m)^authority = \{(.*)\}$`).ReplaceAll(text,
 			[]byte("authority.url = \"http://127.0.0.1:1\"\nauthority.password_file = \"authority.password\""))...)))
 	s := b.Store()
-	b.Must(s.Beat(time.Now()), s.Close())
+	b.Must(s.Beat(time.Now(), time.Time{}), s.Close())
 	layout := func(version byte) {
 		t.Helper()
 		db, err := pebble.Open(b.Config.Data, &pebble.Options{FormatMajorVersion: pebble.FormatWALSyncChunks})

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"dtegate/cmd/dted/health"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 func TestWitness_Reason(t *testing.T) {
@@ -33,6 +36,49 @@ func TestWitness_Reason(t *testing.T) {
 		since, reason := unsureSince(c.gaps, c.last, noon)
 		if reason != c.reason || !c.last.IsZero() && noon.Sub(since) != c.since {
 			t.Errorf("%s: since %v, %v", name, noon.Sub(since), reason)
+		}
+	}
+}
+
+// TestWitness_Unanswered: a start that gets no answer from the archive leaves its question to the next start, although
+// the store was active in between.
+func TestWitness_Unanswered(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
+	old := noon.Add(-72 * time.Hour)
+	now := func() time.Time { return noon }
+	o := storage.Options{Dir: "data", MarkPath: "mark", FS: disktest.New(disktest.Strict), Now: now}
+	err := storage.Create(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(daemon)
+	if d.store, err = storage.Open(o); err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.store.Beat(old, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	for start, asks := range []bool{true, true, false} {
+		g := new(health.Gate)
+		if err := g.Guard(d.store, now, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		w, err := newWitness(d, nil, g.Stored, true, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (w.ask != nil) != asks || asks && !w.since.Equal(old) {
+			t.Errorf("start %d asks %v, since %v", start, w.ask != nil, w.since)
+		}
+		if start == 1 {
+			w.ask = func(context.Context, time.Time, time.Time) error { return nil }
+			if err := w.run(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.store.Beat(noon, w.unsure()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

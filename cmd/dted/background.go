@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dtegate/engine"
@@ -30,6 +31,7 @@ type witness struct {
 	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
 	since time.Time                                           // the store's last activity
 	done  chan struct{}
+	sure  atomic.Bool // the archive has answered
 	began time.Time
 	now   func() time.Time
 }
@@ -68,6 +70,15 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 	return since, reason
 }
 
+// unsure returns since when the store may lack documents; zero: there is no archive, no reason, or it has answered. The
+// question outlasts a restart: see storage.Store.Beat.
+func (w *witness) unsure() (since time.Time) {
+	if w.ask != nil && !w.sure.Load() {
+		since = w.since
+	}
+	return since
+}
+
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
 func (w *witness) await() { fairqueue.Await(askArchiveFor-time.Since(w.began), w.done) }
 
@@ -81,7 +92,7 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 		if first {
 			close(w.done)
 		}
-		if err == nil || ctx.Err() != nil {
+		if w.sure.Store(err == nil); err == nil || ctx.Err() != nil {
 			return nil
 		}
 		warn("the archive cannot be asked for what the store may lack", "error", err)

@@ -24,7 +24,7 @@ func TestClockSetBack(t *testing.T) {
 	b.stop()
 	s, err := storage.Open(b.storeOptions())
 	if err == nil {
-		err = errors.Join(s.Beat(time.Now().Add(time.Hour)), s.Close())
+		err = errors.Join(s.Beat(time.Now().Add(time.Hour), time.Time{}), s.Close())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -157,7 +157,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if d.ops, err = net.Listen("tcp", cfg.Ops.Listen); err != nil {
 		return d, config.Listening("ops.listen", err)
 	}
-	d.pulse = health.NewPulse(d.store, d.gate, status.ready, log)
+	d.pulse = health.NewPulse(d.store, d.gate, d.witness.unsure, status.ready, log)
 	return d, nil
 }
 

@@ -147,7 +147,7 @@ func (m *chainBox) runClock(ctx context.Context) {
 			cancel()
 			m.clock.Answered()
 		}
-		if err := m.Store.Beat(m.clock.Trusted()); err != nil && ctx.Err() == nil {
+		if err := m.Store.Beat(m.clock.Trusted(), time.Time{}); err != nil && ctx.Err() == nil {
 			m.T.Error(err)
 		}
 		select {
@@ -423,7 +423,7 @@ func (s *site) newMember(point int) *chainBox {
 	c.boxes = append(c.boxes, m)
 	b.Heard = func(date string) { m.clock.Observe(date) }
 	b.Opened = func() error {
-		last, err := b.Store.LastBeat()
+		last, _, err := b.Store.LastBeat()
 		m.clock = boxclock.New(last, b.Now, enginetest.Quiet)
 		m.clock.Synced = func() bool { return false }
 		return err

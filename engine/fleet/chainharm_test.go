@@ -702,7 +702,7 @@ func (s *site) turnClock() {
 		o.SecondCopy = ""
 		store, err := storage.Open(o)
 		s.must(err)
-		s.must(errors.Join(store.Beat(m.Now()), store.Close()))
+		s.must(errors.Join(store.Beat(m.Now(), time.Time{}), store.Close()))
 		s.on()
 	}
 	if err := m.clock.Check(); err != nil {

@@ -191,5 +191,5 @@ func (b *Box) beat(at time.Time) {
 	b.t.Helper()
 	s, err := storage.Open(storage.Options{Dir: b.At("data"), MarkPath: b.At("mark"), Now: time.Now})
 	b.must(err)
-	b.must(s.Beat(at), s.Close())
+	b.must(s.Beat(at, time.Time{}), s.Close())
 }

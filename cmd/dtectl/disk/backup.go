@@ -2,6 +2,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,9 @@ func (*ClockAccept) Run(cfg *config.Config) error {
 		return err
 	}
 	now := cfg.Now()
-	last, err := store.LastBeat()
+	last, unsure, err := store.LastBeat()
 	if err == nil {
-		err = store.Beat(now)
+		err = store.Beat(now, cmp.Or(unsure, last)) // the archive may have what was issued since
 	}
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err

@@ -247,7 +247,7 @@ func TestDoctor_DiskAndClock(t *testing.T) {
 		t.Errorf("%+v", d.findings)
 	}
 	s := p.Store()
-	p.Must(s.Beat(p.now.AddDate(0, 0, -40)), s.Close())
+	p.Must(s.Beat(p.now.AddDate(0, 0, -40), time.Time{}), s.Close())
 	if d := p.examine(); !d.says(statusWarn, "clock", "40 days after") {
 		t.Errorf("%+v", d.findings)
 	}

@@ -55,7 +55,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	d.listen()
 	d.witnesses(s)
 	d.stopped(s)
-	last, err = s.LastBeat()
+	last, _, err = s.LastBeat()
 	if err != nil {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	}

@@ -41,8 +41,9 @@ type Gate struct {
 	// The archive's address, asked for the time if MH contradicts the box; may be ""
 	archive string
 	second  http.RoundTripper // to the archive
-	Stored  time.Time         // the store's last activity before this start; zero: none
-	Fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
+	// The store's last activity before this start, or since when an earlier start was unsure of it; zero: none
+	Stored time.Time
+	Fence  *fleet.Fence // which box has the branch; nil: the branch belongs to no chain
 }
 
 // NewGate returns a gate; Guard connects it with the store. On a full disk NewGate first deletes the ballast.
@@ -60,12 +61,15 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 // Guard connects the gate with the open store: its health, the documents that other media of the box have and the store
 // lacks, and the time of its last activity.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
-	last, err := store.LastBeat()
+	last, unsure, err := store.LastBeat()
 	if err != nil {
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
 	g.health, g.behind = store.Health, store.Behind
 	g.clock, g.Stored = clock.New(last, now, log), last
+	if !unsure.IsZero() {
+		g.Stored = unsure
+	}
 	return nil
 }
 

@@ -64,10 +64,11 @@ type Pulse struct {
 	every time.Duration
 }
 
-// NewPulse returns a Pulse that writes the gate's trusted time to the store and reports each commit to systemd.
-func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
+// NewPulse returns a Pulse that writes the gate's trusted time to the store and reports each commit to systemd. For
+// unsure, see storage.Store.Beat.
+func NewPulse(store *storage.Store, g *Gate, unsure func() time.Time, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
-	return Pulse{beat: func() error { return store.Beat(g.clock.Trusted()) }, ready: ready, tell: s.tell,
+	return Pulse{beat: func() error { return store.Beat(g.clock.Trusted(), unsure()) }, ready: ready, tell: s.tell,
 		every: s.every}
 }
 
