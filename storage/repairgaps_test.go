@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -85,5 +86,17 @@ func TestAccepted(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHoles_Missing: a number whose record is there, but not whole, is not missing too.
+func TestHoles_Missing(t *testing.T) {
+	h := &holes{rows: []lostRow{{Partial: []partialRecord{{Number: 7}, {Number: 4}}, sequence: 1},
+		{Numbers: Span{3, 5}, To: 12, sequence: 1, position: 10}}}
+	got := h.missing(map[string]Reach{"a": {Sequence: 1, Last: 5}}, []Lead{{Series: "a", There: 8, Changes: 3}})
+	want := []Missing{{Series: "a", Numbers: []Span{{3, 3}, {5, 5}, {6, 6}, {8, 8}}, Partial: []Span{{4, 4}, {7, 7}},
+		Changes: 6}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -569,6 +569,20 @@ func TestRekey_Lost(t *testing.T) {
 	}
 }
 
+// TestBranch_Deadline: the earlier of the two legal deadlines counts, and the only one if there is one.
+func TestBranch_Deadline(t *testing.T) {
+	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+	var none time.Time
+	for _, c := range []struct{ documents, contingency, want time.Time }{{none, none, none}, {now, none, now},
+		{none, now, now}, {now, now.Add(1), now}, {now.Add(1), now, now}} {
+		b := &Branch{Status: &fleetproto.Status{Waiting: fleetproto.Waiting{Deadline: c.documents},
+			Contingency: &fleetproto.Contingency{Deadline: c.contingency}}}
+		if got := b.deadline(); got != c.want {
+			t.Errorf("%v and %v: %v", c.documents, c.contingency, got)
+		}
+	}
+}
+
 // TestJudge: each concern begins at exactly its limit, and says only what the branch's report and the desired state
 // prove.
 func TestJudge(t *testing.T) {
