@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,36 @@ func TestShelf_Backtest(t *testing.T) {
 	)
 	if !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestShelf_BacktestLost: neither a document of which the store has lost a piece nor facts that name a member twice end a
+// backtest: the branch could take no rule for a week.
+func TestShelf_BacktestLost(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	twice := enginetest.Sale("", 1130)
+	twice.Facts = dte.Obj(append(slices.Clone(twice.Facts.Members()), twice.Facts.Members()[0])...)
+	sold, err := w.Engine.Issue(t.Context(), twice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, err := w.Store.Get(storage.Code(enginetest.CodeOf(sold)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{Code: storage.Code{1},
+		State: lost.State, Head: lost.Head, Days: lost.Days}); err != nil {
+		t.Fatal(err)
+	}
+	totals, list := backtest(t, s, enginetest.Edition(t, "2.1.0"))
+	if totals.Results[rulestore.MadeSame] != 1 || totals.Results[rulestore.MadeNothing] != 1 || len(list) != 1 ||
+		!strings.Contains(list[0].Error, "lost a piece") {
+		t.Errorf("%+v %+v", totals, list)
+	}
+	if c, err := s.Replay(t.Context(), dte.Code{1}); err != nil || c.Result != rulestore.MadeNothing {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
 			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error",
 				err)
-		} else if facts, err := dte.Parse(part); err == nil {
+		} else if facts, err := dte.ParseFacts(part); err == nil {
 			v.Shape = ShapeOf(facts)
 			if book := s.book.Load(); book != nil && h.Response != nil { // book is nil if the store is only inspected
 				if r := book.Compiled(h.Rule.Digest); r != nil {

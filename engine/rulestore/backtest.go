@@ -24,6 +24,7 @@ type storedDocument struct {
 	// document is one form: the correction that the head names, or else the normal form, or else the contingency form.
 	document []byte
 	deferred []byte // the contingency form of a document that has both forms; otherwise nil
+	lost     error  // why the document cannot be computed again: the store has lost a piece of it
 }
 
 func (s *Store) readStored(entry storage.Entry, h *record.Head) (*storedDocument, error) {
@@ -31,18 +32,15 @@ func (s *Store) readStored(entry storage.Entry, h *record.Head) (*storedDocument
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
-	return assemble(entry, h, list)
+	return assemble(entry, h, list), nil
 }
 
-func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *storedDocument, err error) {
+func assemble(entry storage.Entry, h *record.Head, list []storage.Part) *storedDocument {
 	parts := make(map[string][]byte, len(list))
 	for _, p := range list {
 		parts[p.Name] = p.Data
 	}
-	d = &storedDocument{entry: entry, head: h}
-	if d.facts, err = dte.Parse(parts[h.FactsPart()]); err != nil {
-		return nil, fmt.Errorf("reading facts of %s: %w", dte.Code(entry.Code), err)
-	}
+	d := &storedDocument{entry: entry, head: h}
 	normal, deferred := parts[record.FormNormal], parts[record.FormContingency]
 	switch {
 	case strings.HasPrefix(h.Form, record.FormCorrection):
@@ -50,20 +48,25 @@ func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stor
 	case normal == nil:
 		normal, deferred = deferred, nil
 	}
-	if d.document, err = record.Payload(normal); err == nil && deferred != nil {
-		d.deferred, err = record.Payload(deferred)
+	d.facts, d.lost = dte.ParseFacts(parts[h.FactsPart()])
+	if d.lost == nil {
+		d.document, d.lost = record.Payload(normal)
 	}
-	return d, err
+	if d.lost == nil && deferred != nil {
+		d.deferred, d.lost = record.Payload(deferred)
+	}
+	return d
 }
 
 // Results of a comparison.
 const (
 	MadeSame    = "identical"
-	MadeOther   = "amounts"   // numbers differ
-	MadeLayout  = "layout"    // no amount differs, other bytes differ
-	MadeRefused = "refused"   // the rule refuses the facts of a document that was issued
-	MadeFailed  = "failed"    // the rule failed
-	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not be used
+	MadeOther   = "amounts" // numbers differ
+	MadeLayout  = "layout"  // no amount differs, other bytes differ
+	MadeRefused = "refused" // the rule refuses the facts of a document that was issued
+	MadeFailed  = "failed"  // the rule failed
+	// MadeNothing: the document's bundle is not in the store or may not be used, or a piece of the document is lost.
+	MadeNothing = "no bundle"
 )
 
 // Comparison compares a stored document with a rule's result for its facts.
@@ -84,6 +87,9 @@ func (d *storedDocument) comparison(result string) *Comparison {
 }
 
 func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, error) {
+	if d.lost != nil {
+		return d.unmade(fmt.Errorf("the store has lost a piece of it: %w", d.lost)), nil
+	}
 	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, d.facts, schema.FillOptions{})
 	switch {
@@ -133,7 +139,7 @@ func (p DocumentPeriod) Check() error {
 type BacktestTotals struct {
 	Rule      record.RuleRef `json:"rule"`
 	Documents int            `json:"documents"`
-	// Results counts the documents by result: identical, amounts, layout, refused, failed.
+	// Results counts the documents by result: identical, amounts, layout, refused, failed, no bundle.
 	Results map[string]int         `json:"results"`
 	Fields  map[string]*FieldTotal `json:"fields"` // the amounts that differ, by path without the line's number
 	Seconds float64                `json:"seconds"`
@@ -249,15 +255,11 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, document str
 			return err
 		}
 		for i, entry := range entries {
-			d, err := assemble(entry, heads[i], parts[i])
-			if err != nil {
-				return err
-			}
 			rest()
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := fn(d); err != nil {
+			if err := fn(assemble(entry, heads[i], parts[i])); err != nil {
 				return err
 			}
 		}
