@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -648,6 +649,25 @@ func TestAgent_ImageEnrolledAgain(t *testing.T) {
 		w.pass(time.Hour)
 		if w.numbers(points[0]) {
 			t.Errorf("running %v: it numbers after 4 again: %+v", running, w.agent.Fence().Standing())
+		}
+	}
+}
+
+// TestAgent_ClosedGauge: a point of sale counts as closed until the year ends in El Salvador.
+func TestAgent_ClosedGauge(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.publish(func(d *fleetproto.Desired) {
+		d.Expires = w.now.AddDate(1, 0, 0)
+		d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026, Since: 1}}
+	})
+	w.start()
+	w.pass(time.Hour)
+	midnight := time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC)
+	for at, closed := range map[time.Time]float64{midnight.Add(-time.Second): 1, midnight: 0} {
+		w.now = at
+		if got := metrictest.Values(t, w.agent)["dte_fleet_closed_points"]; got != closed {
+			t.Errorf("%v: %v are closed, want %v", at, got, closed)
 		}
 	}
 }
