@@ -836,3 +836,25 @@ func TestAgent_StrangersStatus(t *testing.T) {
 		t.Errorf("the last act is %d, before %d; trouble: %s", got, before, w.agent.Look().Trouble)
 	}
 }
+
+// TestAgent_FormerStatus: the status of an earlier box of the branch moves neither the numbers of this box's statuses nor,
+// if the store lacks the act that it names, the numbers of the acts.
+func TestAgent_FormerStatus(t *testing.T) {
+	w := newWorld(t)
+	former := signer("former", 4)
+	w.enrol(1, former, director)
+	const end = 1_000_000_000_000
+	data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
+		Key: fleetproto.EncodeKey(public(former).Public), Sequence: end, At: w.now, Acts: end}, former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store.Put(fleetproto.StatusKey("centro", 1), data)
+	w.enrol(2, w.box, director)
+	w.start()
+	w.rollout("r1", w.rule("catalogos", "1.0.0"))
+	w.pass(time.Hour)
+	if s := w.status(); s.Epoch != 2 || s.Sequence >= end || s.Acts >= end || len(w.acts()) == 0 {
+		t.Errorf("%+v; trouble: %s", s, w.agent.Look().Trouble)
+	}
+}
