@@ -49,8 +49,8 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 			"%s: the store does not answer: %v", c.Store.Endpoint, err)
 	case errors.Is(err, fleetproto.ErrSignature):
 		d.warn(check, "if the director's key was changed, fleet.director_key must have the key that is missing, the "+
-			"old key first, or enrol the box again; otherwise find out who wrote this enrolment", "branch %s: %v", c.Branch,
-			err)
+			"old key first, or enrol the box again; otherwise find out who wrote this enrolment", "branch %s: %v",
+			c.Branch, err)
 	case err != nil:
 		d.warn(check, "see Chain out of step in the runbook", "branch %s: %v", c.Branch, err)
 	}

@@ -429,8 +429,8 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			continue
 		}
 		b.add(Bad, "version", held.Version)
-		// The order that mends a version gets a higher number. Repeated claims of one lying box must not raise the number
-		// without limit.
+		// The order that mends a version gets a higher number. Repeated claims of one lying box must not raise the
+		// number without limit.
 		far := int64(maxMends)
 		if !slices.ContainsFunc(out.Branches, func(o *Branch) bool {
 			return o != b && o.Enrolment != nil && o.Status != nil && o.Status.Desired.Version == held.Version &&
