@@ -69,7 +69,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 		return nil, away(nil)
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
-	default: // a new event replaces a lost event: MH knows whether the document was invalidated
+	default: // also in place of a lost event: if MH accepted that event, it refuses this one as already registered
 		if entry, h, stored, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -581,5 +581,5 @@ func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool
 	if code := refusalCode(err); err != nil && code != refusal.CodeNotInvalidable && code != refusal.CodeValidation {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return e.Appraise(ctx, req) // after a refusal: a note was issued meanwhile
+	return e.Appraise(ctx, req) // after a refusal, this finds the cause, such as a note issued meanwhile
 }

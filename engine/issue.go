@@ -114,7 +114,7 @@ func idempotency(req Request) *storage.Idempotency {
 		return nil
 	}
 	digest := req.Body.Digest()
-	// The same body on another endpoint is another sale.
+	// The digest covers the type too: the same body on another endpoint is another request.
 	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
 		Digest: sha256.Sum256(append([]byte(req.Document), digest[:]...))}
 }

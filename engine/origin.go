@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Origin names the document that a note adjusts, or that was issued for the goods of a return.
+// Origin names the document that a note adjusts, or whose goods a return takes back.
 type Origin struct {
 	Code dte.Code
 	// Document and Date (yyyy-mm-dd), if not empty, are claims of the request; a wrong claim is refused.
@@ -118,7 +118,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 
 // slowReturns are the activities (CAT-019) of emisores who may issue returns for two years after the original's seal.
 // All other returns, and all notes, may be issued for three months (art. 62 of the VAT law, NV2 Anexo IV 17,
-// MF2 pp.26-27). MF2 and NV2 list different activities: these are both lists.
+// MF2 pp.26-27). MF2 and NV2 list different activities: this list has the activities of both.
 var slowReturns = []string{"01282", "21001", "21008", "46482", "46484", "46491", "47721"}
 
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
@@ -322,8 +322,8 @@ func identified(r dte.Value) dte.Value {
 }
 
 // creditable returns what notes may take from an original: its totals, less global discounts and, if prices include
-// VAT, less the VAT, because amounts of notes exclude VAT. The original's type lists these terms. The original's other
-// taxes and charges follow.
+// VAT, less the VAT, because amounts of notes exclude VAT. The original's type lists these terms. The last elements are
+// the original's charges and other taxes.
 func (o *origin) creditable() (left creditable) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {

@@ -20,7 +20,7 @@ import (
 
 type sending struct {
 	doubtful bool          // the document may have been sent before
-	sent     time.Time     // if doubtful: the latest time of that sending
+	sent     time.Time     // if doubtful: the latest time at which it may have been sent
 	late     bool          // no caller waits: the outcome is announced in the feed
 	wait     time.Duration // how long the till waits; 0: as long as the sender tries
 }
@@ -157,7 +157,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // the part exists if a move was lost
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists if the store lost only the move
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -270,7 +270,7 @@ func showForm(h *record.Head, form []byte) {
 			h.Total, h.Receiver, h.Mail = totalOf(v, h.Total), record.ReceiverOf(v), outbox.Recipient(v)
 		}
 	}
-	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // program 1.0 recorded no version
+	if c := h.Corrections[record.CorrectionNumber(h.Form)]; c.Version > 0 { // release 1.0 recorded no version
 		h.Rule, h.Version, h.Total = c.Rule, c.Version, c.Total
 	}
 }

@@ -287,8 +287,8 @@ var (
 // Refuses reports whether the store refuses the account or is full, until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps the error codes whose HTTP status misleads: a full store may not answer 507, and a fault of one attempt,
-// such as bytes damaged in transit, may get 400.
+// kinds maps the error codes whose HTTP status misleads: a full store does not always answer 507, and a fault of one
+// attempt, such as bytes damaged in transit, may get 400.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,

@@ -144,8 +144,8 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts, by time, are searched for the highest number. After the clock was set
-// back, the newest act may have a lower number.
+// recentActs is how many of the newest acts, by time, are searched for the highest number. If the clock was set back,
+// the act with the latest time may not have the highest number.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -303,9 +303,9 @@ const actRepair = "store.repair"
 // maxDetail is the greatest length of a repair's text, in bytes.
 const maxDetail = 1000
 
-// RecordRepairs records each repair of the store that is not in its trail yet, once. The store keeps the list of
-// unrecorded repairs even if the process ends. RecordRepairs does nothing before the store is settled: until then
-// nobody may write to the store.
+// RecordRepairs records each repair of the store that the trail lacks, once. The store keeps the list of unrecorded
+// repairs even if the process ends. RecordRepairs does nothing before the store is settled: until then nobody may write
+// to the store.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil

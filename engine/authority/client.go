@@ -63,7 +63,7 @@ type Client struct {
 }
 
 // Time returns MH's time, zero before MH's first answer: the time in MH's latest answer plus the time since then. A
-// change of the box's clock does not affect it. It is never ahead; it lags up to a second plus the answer's delay.
+// change of the box's clock does not affect it. It lags MH's clock by up to a second plus the answer's delay.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -40,8 +40,8 @@ const (
 	invalidated = "INVALIDATED"
 )
 
-// content is the part of a signed document that the books use, for both generations of MH's schemas. Absent amounts are
-// 0. encoding/json ignores case: totalIvaRetenido (07 v2) is also read from totalIVAretenido (v1).
+// content is the part of a signed document that the books use, for both generations of MH's schemas. An absent amount
+// counts as 0.
 type content struct {
 	Identificacion struct {
 		Ambiente         string `json:"ambiente"`

@@ -47,7 +47,7 @@ func (p *placement) addFile(file *layout) {
 	}
 }
 
-// limit empties a placement with an amount that fits no column of an annex, and gives the motive.
+// limit returns p or, if an amount is too wide for the annexes' columns, an empty placement with this motive.
 func (p *placement) limit() *placement {
 	amount := decimal.Zero
 	if p.daily != nil {

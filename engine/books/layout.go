@@ -24,7 +24,7 @@ type layout struct {
 }
 
 // annex returns the layout of a file. Each line of the text columns has a page of the manual and the columns on that
-// page. A plus marks a column that is added up. A minus marks the column of types: the sums subtract credit notes.
+// page. A plus marks a column that is added up. A minus marks the column of types: the net sums subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {

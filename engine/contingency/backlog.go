@@ -31,8 +31,8 @@ type Backlog struct {
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
 	// RefusedDeadline is the earliest end of the 24 h in which a refused contingency document can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
-	// TechnicalReport is when MH requires a technical report (Informe Técnico) before the event of a long contingency.
-	// It is set from a day before that time until MH has the report or the event.
+	// TechnicalReport is the time from which MH requires a technical report (Informe Técnico) before the event of a
+	// long contingency. The field is set from a day before that time until MH has the report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
 	// Refused is MH's text about the last refused event, if documents of that event still wait.
 	Refused string `json:"refused,omitempty"`

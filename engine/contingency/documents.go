@@ -150,8 +150,8 @@ func (c *Contingency) move(ctx context.Context, o document, to storage.State, qu
 	return err
 }
 
-// listed returns the documents of the events or lots in a queue. Documents of a lost list are missing here and may be
-// sent again: MH recognises duplicates.
+// listed returns the documents of the events or lots in a queue. If the store has lost the list of an event or a lot,
+// its documents are missing here and may be sent again: MH recognises duplicates.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {

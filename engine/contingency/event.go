@@ -104,7 +104,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	return progress, err
 }
 
-// unripePeriods returns the periods that are open or may resume, and removes long ended periods from their queue.
+// unripePeriods returns the periods that are open or may resume. It takes periods that ended long ago off their queue.
 func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
@@ -285,8 +285,8 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 			With("motivoContingencia", dte.Text(g.motive)))
 }
 
-// advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
-// go into another event; if MH already knows some of them, MH's answer names them.
+// advance sends one event, and queues its documents for forwarding or for another event. If the store has lost an
+// event, its documents go into another event: see listed. MH's answer names the documents that MH already knows.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {
 	h, err := DecodeEvent(entry)
 	if err == nil && entry.State == record.EventSigned {

@@ -32,7 +32,7 @@ func (l *lotSizes) sizeFor(code storage.Code, most int) int {
 	return most
 }
 
-// next returns how many documents from the start of a list go into one lot: at least one, within the limit of each.
+// next returns how many documents from the start of a list go into one lot: at least one, within sizeFor of each.
 func (l *lotSizes) next(list []document, most int) int {
 	n := min(most, len(list))
 	for i := range n {
@@ -117,7 +117,7 @@ func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, 
 }
 
 // recordAnswer records MH's answer to the form that the document's record names. After a refusal, it queries MH,
-// because MH may have accepted another sending without an answer.
+// because MH may have accepted an earlier sending whose answer was lost.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -150,7 +150,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 	return c.doubt(ctx, o)
 }
 
-// authorityTime returns MH's time, or the box's time before MH's first answer. It ignores jumps of the box's clock.
+// authorityTime returns MH's time, which ignores jumps of the box's clock; before MH's first answer, the box's time.
 func (c *Contingency) authorityTime() time.Time {
 	return cmp.Or(c.branch.Sender.Client.Time(), c.branch.Now()).UTC()
 }
@@ -213,8 +213,8 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent undoes the record of a sending that certainly did not reach MH. It restores the earlier times, because MH may
-// still seal the document's normal form.
+// notSent undoes the record of a sending that certainly did not reach MH. It also restores the times of sending, which
+// show whether MH may still seal the document's normal form: see mayTurnUp.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
 		before.head)

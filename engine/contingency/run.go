@@ -33,7 +33,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale holds mu from reading the period until it is stored: no document is stored after its period's end.
+	// A sale holds mu from reading the period until the document is stored: none is stored after its period's end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -67,7 +67,7 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents: no request of the last process runs
+	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents, for no request of the last process runs
 	var swept time.Time
 	for ctx.Err() == nil {
 		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {

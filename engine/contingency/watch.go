@@ -357,7 +357,7 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 }
 
 // extendCause returns the end of a cause. If another period began before the cause's event was due, MH counts both as
-// one cause, and the cause ends with that period. More than an hour before the event is due, it returns ended.
+// one cause, and the cause ends with that period. If the event is due in more than an hour, the result is ended.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

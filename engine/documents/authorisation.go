@@ -64,7 +64,7 @@ func NewTally(r *Register, branch int64, now func() time.Time) *Tally {
 }
 
 // Count continues the count and returns the progress. Partial is set if ctx ends before the documents are counted, or
-// if the store has more records in which countEvents must look for events.
+// if countEvents has not yet read all records of the store.
 func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -36,8 +36,8 @@ type Closing struct {
 	Series        []ClosingSeries  `json:"series"`
 	Payments      []ClosingPayment `json:"pagos"`
 	Net           ClosingNet       `json:"neto"`
-	// Unread counts the documents that lost their signed bytes or their origin: VAT and payments, or the kind, are
-	// unknown.
+	// Unread counts the documents whose signed bytes or origin the store has lost. Their VAT and payments, or their
+	// kind (see closingKind), are unknown.
 	Unread int `json:"sinDetalle"`
 	// Later counts the documents of the day that were issued after the Z. It is counted each time the Z is shown.
 	Later int `json:"posteriores"`

@@ -125,8 +125,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// Limits of the archived files that are read because the store lacks the documents: of the given points of sale, and
-// of each day's others. Other branches may fill every day.
+// Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
+// all, maxOthers of other points on each day, because other branches may archive many documents every day.
 const maxOwn, maxOthers = 500, 50
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
@@ -217,7 +217,7 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
 		w = storage.Witness{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: series, Here: here, There: there}}}
-		if len(ahead) == 0 { // the first sale waits some seconds, and the other documents may take longer
+		if len(ahead) == 0 { // at once: the first sale after a start waits only some seconds for AskArchive
 			g.stopNumbering([]storage.Witness{w})
 		}
 		ahead[series] = w

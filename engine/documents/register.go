@@ -25,7 +25,7 @@ import (
 type Register struct {
 	store  *storage.Store
 	issuer record.Issuer
-	codes  storage.Locks // documents being settled
+	codes  storage.Locks // of documents that are being settled or changed, by code
 	ledger *ledger
 
 	catalogue Catalogue
@@ -39,7 +39,7 @@ func New(store *storage.Store, rest func() func(), issuer record.Issuer, catalog
 	return &Register{store: store, issuer: issuer, catalogue: catalogue, rest: rest, ledger: newLedger(store, rest)}
 }
 
-// Document returns a stored document of the caller's branch, or for an operator of any branch, after it is settled.
+// Document returns a stored document, once it is settled: of the caller's branch or, for an operator, of any branch.
 func (r *Register) Document(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {

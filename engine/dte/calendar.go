@@ -34,8 +34,8 @@ func NthBusinessDay(year int, month time.Month, n int) time.Time {
 	}
 }
 
-// MonthsAfter returns the day (yyyy-mm-dd) some months after another, or the last day of its month if the month lacks
-// that day: three months from 30 November end on 28 February (MF2 p.12).
+// MonthsAfter returns the day (yyyy-mm-dd) some months after another. If the later month has no such day, it returns
+// the month's last day: three months from 30 November end on 28 February (MF2 p.12).
 func MonthsAfter(day string, months int) string {
 	at, _ := time.Parse(time.DateOnly, day)
 	first := time.Date(at.Year(), at.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)

@@ -36,8 +36,8 @@ func (e *SyntaxError) Error() string {
 // number that does not fit. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) { return parse(data) }
 
-// ParseFacts is Parse for facts that the box has stored. It accepts a name given twice: 1.0.0 stored the receptor of a
-// purchase twice if the till also called it sujetoExcluido.
+// ParseFacts is Parse for facts that the box has stored. It accepts a name given twice: release 1.0.0 stored the
+// receptor of a purchase twice if the till also gave it as sujetoExcluido.
 func ParseFacts(data []byte) (Value, error) { return parse(data, jsontext.AllowDuplicateNames(true)) }
 
 func parse(data []byte, how ...jsontext.Options) (Value, error) {

@@ -165,8 +165,8 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar returns the content of a Value without children. A number is in num if exact is set, otherwise its literal in
-// text. A boolean is 0 or 1 in num. A string is in text.
+// Scalar returns the content of a Value without children. A number is in num if exact is set; otherwise its literal is
+// in text. A boolean is 0 or 1 in num. A string is in text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }

@@ -51,7 +51,7 @@ const (
 	Refusing
 	NoName   // not even a name is found
 	CutOff   // not even a route
-	Dropping // sent data is lost: a connection lasts until its time is over
+	Dropping // all data is lost: a connect or a look-up fails only when its context ends
 )
 
 func NewCable() *cable { return &cable{accept: make(chan net.Conn, 64), open: map[net.Conn]bool{}} }
@@ -95,7 +95,7 @@ func (c *cable) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.IPv4Unspecified()}, nil
 }
 
-// Set changes the cable; taking it away cuts what is open.
+// Set changes the cable's state. Any state but Plugged closes the open connections.
 func (c *cable) Set(s CableState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +151,7 @@ type Box struct {
 	Rand     *rand.Rand
 	// Password is the branch's password for the login; MH knows "secreto-mh.2026".
 	Password redacted.Text
-	// Lateness: MH received requests that it processed long after; MT1's policy sends those twice.
+	// Lateness: MH processes some requests long after it received them; by MT1's policy the branch sends them twice.
 	Lateness bool
 	// Every is how often the branch looks for pending work when nothing rings, default a minute.
 	Every    time.Duration
@@ -160,8 +160,8 @@ type Box struct {
 	Patience time.Duration        // Options.Patience
 	Second   string               // the folder of the second copy; empty: none
 	Ours     func([]string) error // storage.Options.Ours
-	Opened   func() error         // called when the store is open; nil: nobody
-	Heard    func(string)         // told of the date of each answer of MH; nil: nobody
+	Opened   func() error         // called when the store is open; may be nil
+	Heard    func(string)         // called with the header Date of each answer of MH; may be nil
 
 	Store  *storage.Store
 	Engine *engine.Engine
@@ -175,10 +175,10 @@ type Box struct {
 // Monday is when a box starts: 2026-11-02 08:00 in El Salvador.
 var Monday = time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
 
-// InBubble runs a test in fake time, from monday.
+// InBubble runs a test in fake time, from Monday.
 func InBubble(t *testing.T, fn func(*Box)) { InBubbleFrom(t, Monday, fn) }
 
-// InBubbleFrom is inBubble from a time of its own.
+// InBubbleFrom is InBubble from another time (begin).
 func InBubbleFrom(t *testing.T, begin time.Time, fn func(*Box)) { InBubbleOf(t, "00", begin, fn) }
 
 // InBubbleOf is InBubbleFrom in an ambiente (CAT-001).
@@ -227,7 +227,7 @@ func (b *Box) Start() {
 	}
 }
 
-// TryStart is start where the store may refuse to open.
+// TryStart is Start for a store that may refuse to open.
 func (b *Box) TryStart() (err error) {
 	if b.Store, err = storage.Open(b.Storage()); err != nil {
 		return err
@@ -270,7 +270,7 @@ func (b *Box) TryStart() (err error) {
 	}()
 	go func() {
 		defer close(done)
-		if b.Store.Behind() == nil { // as the appliance: otherwise the store writes nothing
+		if b.Store.Behind() == nil { // like the appliance: a store that is behind accepts no writes
 			if err := b.Engine.Run(ctx); err != nil {
 				b.T.Error(err)
 			}

@@ -36,10 +36,10 @@ type PostOffice struct {
 
 	mu      sync.Mutex
 	Down    bool
-	Mute    bool           // takes the message, and hangs up instead of answering for it
-	Replies map[string]int // to receivers; -1 hangs up
-	Sender  int            // to this box
-	Hold    chan struct{}  // if not nil, messages are answered for when it is closed
+	Mute    bool           // accepts the message, and hangs up instead of answering
+	Replies map[string]int // SMTP codes by receiver: 0 accepts, -1 hangs up
+	Sender  int            // SMTP code for this box as the sender: 0 accepts
+	Hold    chan struct{}  // if not nil, messages are answered when this channel is closed
 	letters []received
 	asked   map[string]int // how often for each receiver
 	Dials   int
@@ -236,7 +236,7 @@ func WithDelivery(t *testing.T, shelf *Bucket, fn func(*Box, *PostOffice)) {
 	})
 }
 
-// Bucket is the part of an S3 store that one object at a time needs; package archive proves the protocol.
+// Bucket is an S3 store in memory for single objects and lists. Package archive tests the protocol with real servers.
 type Bucket struct {
 	Mu      sync.Mutex
 	status  int // answered to everything, if not 0
@@ -334,7 +334,7 @@ func SaleTo(key, address string) engine.Request {
 	return r
 }
 
-// delivery returns the deliveries that are owed now.
+// Undelivered counts the deliveries that are pending now.
 func (b *Box) Undelivered() outbox.Undelivered {
 	b.T.Helper()
 	o, err := OwedBy(b.Engine)

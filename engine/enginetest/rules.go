@@ -25,7 +25,7 @@ func (w *World) Shelf(shipped map[string][]byte) *rulestore.Store {
 	return s
 }
 
-// Ruled returns a shelf that has no bundle: its rules are a book.
+// Ruled returns a shelf without bundles, whose rules are the given book.
 func Ruled(t testing.TB, store *storage.Store, book *rulestore.Book, ambiente string,
 	now func() time.Time) *rulestore.Store {
 	t.Helper()
@@ -35,7 +35,7 @@ func Ruled(t testing.TB, store *storage.Store, book *rulestore.Book, ambiente st
 	return rulestore.New(rulestore.Options{Store: store, Book: book, Ambiente: ambiente, Logger: Quiet, Now: now})
 }
 
-// Adopt has the branch compute by a shelf.
+// Adopt makes a new engine with a shelf's rules.
 func (w *World) Adopt(s *rulestore.Store) {
 	w.T.Helper()
 	if err := w.remake(s); err != nil {

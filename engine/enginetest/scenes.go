@@ -194,7 +194,7 @@ func (b *Box) PlugIn() {
 // Piece is what a disk loses of one record: a part, its row, or the row's last change.
 type Piece struct {
 	Entry storage.Entry
-	Name  string // of the part; entryRow, oldRow
+	Name  string // of the part; or EntryRow or OldRow
 }
 
 const (
@@ -289,7 +289,7 @@ func (b *Box) Sold() (codes []storage.Code) {
 
 var monthsFor = flag.Duration("months", 0, "play branch-months, or chain-months, for so long; see make proof")
 
-// monthsPlan is which months are played.
+// monthsPlan says which months are played.
 type monthsPlan struct {
 	first, seeds uint64
 	length       time.Duration
@@ -353,7 +353,7 @@ func (b *Box) ShowsDelivery(u outbox.Undelivered) {
 	}
 }
 
-// Until waits until a given moment of a box, to the second, and returns it.
+// Until waits until the backlog meets a condition (is), and returns the time to the second. what describes it.
 func (b *Box) Until(what string, is func(*engine.Backlog) bool) time.Time {
 	b.T.Helper()
 	for range 3600 {
@@ -387,7 +387,7 @@ func (b *Box) Drained() {
 	b.T.Errorf("after two hours the branch owes %+v", b.Engine.CountBacklog().Waiting)
 }
 
-// Heap is how many bytes live.
+// Heap returns how many bytes the live objects take.
 func Heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -396,12 +396,12 @@ func Heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Modules is how many compiled modules the host holds.
+// Modules returns how many compiled modules the host holds.
 func (w *World) Modules(t *testing.T) int {
 	return int(metrictest.Value(t, plugintest.Host(t, "compiler"), "dte_rule_modules"))
 }
 
-// Restart is a power cut and a start, with the shelf that the store has; it returns what the start logs.
+// Restart cuts the power and starts again, with the shelf that the store has. It returns the log of the start.
 func (w *World) Restart() (*rulestore.Store, string) {
 	w.T.Helper()
 	left := w.Fs.Crash(0, nil)

@@ -43,7 +43,7 @@ import (
 
 const TestNIT = "06141804941035"
 
-// Start is when every test begins: 2026-11-21 10:00 in El Salvador.
+// Start is when every World begins: 2026-11-21 10:00 in El Salvador.
 var Start = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 
 // clock is a clock that a test sets while the branch reads it.
@@ -110,14 +110,14 @@ type World struct {
 	Wire   *wire
 	Store  *storage.Store
 	Engine *engine.Engine
-	Now    func() time.Time // the clock's
-	// ambiente is CAT-001's: "00" in all worlds but those of NewWorldIn.
+	Now    func() time.Time // default: reads Clock
+	// ambiente is a code of CAT-001: "00" in all worlds but those of NewWorldIn.
 	ambiente string
 	Clock    clock
 	Box      *recordmac.Key // of the shelf
-	Pinned   []bundle.Key   // instead of the tests' own
+	Pinned   []bundle.Key   // instead of plugintest.Key
 	log      *slog.Logger   // of the shelf; quiet
-	// Points and returned are shelf.Options' own.
+	// Points and Returned are those of rulestore.Options.
 	Points   int
 	Returned func(rulestore.StepBack)
 	// storeAt, if set, is where the store lies; else it is in memory.
@@ -133,7 +133,7 @@ type wire struct {
 	Mu    sync.Mutex
 	cut   bool
 	At    func(point string) // before and after every request
-	heard func(date string)  // told of each answer's date
+	heard func(date string)  // called with the header Date of each answer
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -214,7 +214,7 @@ func (w *World) create() *World {
 	return w
 }
 
-// NewWorldOnDisk is newWorld with the store on this machine's disk.
+// NewWorldOnDisk is NewWorld with the store on this machine's disk.
 func NewWorldOnDisk(t testing.TB) *World {
 	t.Helper()
 	w := NewSim(t)
@@ -252,7 +252,7 @@ func (w *World) storeOptions(fs vfs.FS) storage.Options {
 		Fatal: func(m string) { panic("fatal: " + m) }}
 }
 
-// Open starts the branch on a filesystem; seen is what the store sees of it.
+// Open starts the branch on a filesystem. seen is the filesystem that the store uses: fs, or a layer over it.
 func (w *World) Open(fs *disktest.Disk, seen vfs.FS) {
 	w.T.Helper()
 	w.Fs = fs
@@ -274,7 +274,7 @@ func (w *World) start(seen vfs.FS) (err error) {
 	return w.Client(new(http.Transport), w.Server.URL)
 }
 
-// Client starts the engine over a way to MH.
+// Client starts the engine with a client of MH at url, over a transport (way).
 func (w *World) Client(way http.RoundTripper, url string) (err error) {
 	w.Wire = &wire{Under: way}
 	w.mh = authority.New(authority.Options{BaseURL: url, NIT: TestNIT, Password: "secreto-mh.2026",

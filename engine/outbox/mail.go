@@ -84,7 +84,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	}
 }
 
-// mailLater postpones a message. It gives the message up after GiveUpAfter, unless the mail settings are the cause.
+// mailLater postpones a message. It gives the message up after GiveUpAfter, unless the cause (why) is errSetup.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away bool) {
 	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || errors.Is(why, errSetup) {
 		s.Postpone(now, why, away)

@@ -1,5 +1,5 @@
 // Package outbox delivers documents: it mails and archives them, mails letters about them, and prints them. Begin at
-// Run. Pending deliveries are in the store; only the pauses between attempts are not.
+// Run. Pending deliveries are in the store; only the pauses after a server's failure are not.
 package outbox
 
 import (

@@ -150,8 +150,8 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width of its contents, within limits, and the flexible column the rest. If the total is
-// too small, measure narrows each column towards its longest word, and then all columns in proportion.
+// measure gives each column the width of its contents, within limits, and a flexible column the rest. If total is too
+// small and there is a flexible column, the others shrink towards their longest words, and then all in proportion.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.printer.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))

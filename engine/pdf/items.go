@@ -214,7 +214,7 @@ func (b *builder) rounded(v dte.Value, step dte.Amount) string {
 	return Printed(((a + half) / step * step).String(), 2)
 }
 
-// ofSale are the members of a line that sale and notes show on a ticket.
+// ofSale are the members of a line that the methods sale and notes already show on a ticket.
 var ofSale = []string{"numeroDocumento", "descripcion", "cantidad", "uniMedida", "precioUni", "valorUni", "montoDescu",
 	"ventaGravada", "ventaExenta", "ventaNoSuj", "exportaciones", "compra", "valor", "noGravado"}
 

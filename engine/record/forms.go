@@ -12,7 +12,7 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived names a form's JWS from the archive. This store, restored from an older backup, lacks the form.
+// FormArchived names a form that was read from the archive, because the store, restored from a backup, lacks it.
 const FormArchived = "archived"
 
 // CorrectionSent returns when the nth correction (from 1) was first sent, by MH's clock; zero if unknown or never.

@@ -38,14 +38,14 @@ type Head struct {
 	// Why is why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
 	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
-	// was deferred. For MH, a document's own contingency ends at Until.
+	// was deferred. For MH, the contingency of a document deferred alone ends at Until.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
 	Until  time.Time `json:"until,omitzero"`
 	Sent   time.Time `json:"sent,omitzero"` // the last time that the document was sent to MH without an answer
-	// Event is the contingency event that MH sealed, or the last event that MH refused. Limit is the deadline of the
-	// event's documents. Forwarded is the first sending of the contingency form, by MH's clock.
+	// Event is the event with this document that MH sealed, or else the last that MH refused. Limit is the deadline of
+	// the event's documents. Forwarded is the first sending of the contingency form, by MH's clock.
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`

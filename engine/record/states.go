@@ -36,7 +36,7 @@ const (
 
 	// a bundle that passed every check; the store keeps its bytes forever, because documents name the bundle
 	RuleAdmitted storage.State = 64
-	RuleStepBack storage.State = 65 // takes bundles off and puts an earlier bundle back in force
+	RuleStepBack storage.State = 65 // a change of the bundles in force: see rulestore.StepBack
 
 	ActBegun storage.State = 80 // an act of a person on the branch: package audit
 	ActEnded storage.State = 81

@@ -48,7 +48,7 @@ type Error struct {
 	Faults     []dte.Fault
 	RetryAfter time.Duration
 	Document   string // the code of the document that prevents the request, or ""
-	// Operator: the texts are English, for operators. All other texts are Spanish, for tills.
+	// Operator: Message and Faults are English, for operators; otherwise they are Spanish, for tills.
 	Operator       bool
 	RequiredFields []string // the members of a receptor that SPEC section 7 requires, with RECEPTOR_VALIDATION_ERROR
 	English        string   // the text for operators instead of Message; "": the text of Code in the list of codes

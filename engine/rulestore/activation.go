@@ -56,7 +56,7 @@ const (
 	wayRollback    = "rollback"
 	wayReturn      = "return"
 	wayReinstate   = "reinstate"   // an operator puts back a bundle that the branch had left by itself
-	wayCancel      = "cancel"      // takes off a bundle that is not in force yet
+	wayCancel      = "cancel"      // takes off a bundle that is not in force yet, or that brought its type: see Cancel
 	wayAgain       = "again"       // a cancelled bundle was pushed again
 	wayAcknowledge = "acknowledge" // somebody has seen the latest return; no bundle changes
 )

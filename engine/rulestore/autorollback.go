@@ -83,7 +83,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed counts a failure of an event's bundle that contradicts the box's data, and returns the caller's error.
+// EventFailed counts that an event's bundle has contradicted the box's data, and returns the error for the caller.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
 	s.metrics.unsold.Inc()

@@ -72,7 +72,7 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
-// Remake is Make for a caller that needs only the document. It returns the faults of facts, module and layout together.
+// Remake is Make for a caller that needs only the document. Its faults are those of the first check that found any.
 func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	ev, faults, err := r.Make(ctx, facts, o)
 	if ev == nil {

@@ -87,8 +87,8 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 // longestReturn is the most years from an original to the issue of a note or return (MF2 p.27).
 const longestReturn = 2
 
-// ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years. Its
-// generation is still used or will be, and it was in force there on one of these days or serves earlier originals.
+// ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years: its
+// generation is used today or later, and the bundle was the generation's best on one of these days, or forEarlier.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false

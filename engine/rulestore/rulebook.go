@@ -511,7 +511,7 @@ func (r *Rule) CanAddUp(unread []string) bool {
 	return true
 }
 
-// touches reports whether one of two paths lies at or below the other. An a of "" is above every path.
+// touches reports whether one of two paths lies at or below the other. If a is "", it lies above every path.
 func touches(a, b string) bool {
 	return a == "" || a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }

@@ -42,7 +42,7 @@ type ShadowResult struct {
 	Rule    record.RuleRef `json:"rule"`
 	Began   time.Time      `json:"began"`
 	Until   time.Time      `json:"until"`
-	Most    int            `json:"most"` // documents
+	Most    int            `json:"most"` // the limit of Count
 	Running bool           `json:"running"`
 	Count   int            `json:"documents"`
 	Results map[string]int `json:"results"` // as in BacktestTotals

@@ -55,7 +55,7 @@ type ShownBundle struct {
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
-	// Outcomes are MH's newest decisions about the bundle's documents; absent if there is none of the last week.
+	// Outcomes are MH's newest decisions about the bundle's documents; absent if MH decided on none in the last week.
 	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }

@@ -146,7 +146,7 @@ func (s *Store) vet(ctx context.Context) {
 	}
 }
 
-// rewrite replaces the head of a bundle's record by a head with this box's mark, and adds packed, if set, as its bytes.
+// rewrite gives a bundle's record a new head with this box's mark. packed, if set, becomes the bundle's bytes.
 func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {

@@ -1,5 +1,5 @@
-// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that tests
-// do not take the quirks of one server for S3.
+// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory. A test of both
+// does not mistake the quirks of one server for S3.
 package archivetest
 
 import (

@@ -19,7 +19,7 @@ func StartOther(t testing.TB) *Other {
 	t.Helper()
 	path := gofakes3.build(t, "gofakes3")
 	for range 20 { // a port that is free now may be occupied when the server asks for it
-		// The server must be told a port. The system gives those from 32768 on to everybody who asks for any.
+		// The server must be given a port. Ports from 32768 on are avoided: the system gives them to other programs.
 		o := &Other{address: fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))}
 		ln, err := net.Listen("tcp", o.address)
 		if err != nil {
@@ -54,5 +54,5 @@ func StartOther(t testing.TB) *Other {
 	return nil
 }
 
-// Endpoint is its address.
+// Endpoint returns the server's address.
 func (o *Other) Endpoint() string { return "http://" + o.address }

@@ -139,7 +139,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip(req)
 }
 
-// Run keeps spare connections ready until ctx ends, then closes them. Each new connection may look the name up again.
+// Run keeps spare connections ready until ctx ends, then closes them. Each new one may look the server's name up again.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.Close()
 	l.mu.Lock()

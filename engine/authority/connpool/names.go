@@ -12,7 +12,7 @@ import (
 const (
 	// namesFresh is the age at which a name is looked up again: the resolver does not say how long an answer is valid.
 	namesFresh = time.Minute
-	// namesRetry is the time between a failed look-up and the next. Without a known address, the next begins at once.
+	// namesRetry is the time between a failed look-up and the next. If no address is known, the next begins on demand.
 	namesRetry = 5 * time.Second
 )
 

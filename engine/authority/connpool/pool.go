@@ -257,7 +257,7 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn shortens Link.life when the server closed a connection idle for the time granted. The caller holds mu.
+// learn shortens Link.life after the server closed a connection idle for a time (granted). The caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)

@@ -250,7 +250,7 @@ func (r *run) ask(x *schema, fi int, si int32) verdict {
 	return v
 }
 
-// checkCodes looks up every code at and below a slot in its catalogue.
+// checkCodes looks up every code below a slot in the code's catalogue.
 func (r *run) checkCodes(fi int, si int32) {
 	f := &r.filler.fields[fi]
 	s := r.slots[si]

@@ -135,8 +135,8 @@ func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFrom applies the overlay's source. It returns a fact for fillFact, or sets the slot and returns nil. If the
-// source has no value, it returns nil.
+// fillFrom applies the overlay's source. If the source is a fact, fillFrom returns the fact, for fillFact. For any
+// other value, and for a fact in a form, it sets the slot and returns nil. Without a value it only returns nil.
 func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {

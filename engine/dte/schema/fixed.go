@@ -87,7 +87,7 @@ var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroC
 	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
 	"nombRecibe", "docuRecibe"}
 
-// told lists the members to which a till may give a value, and a bundle never. Some are members of lines and resumen.
+// told lists the members that only a fact, or a constant of fixed, may set. Some are members of lines and resumen.
 var told = slices.Concat(identity, []string{"numItem", "tipoItem", "codigo", "codTributo", "uniMedida", "descripcion",
 	"condicionOperacion", "plazo", "periodo", "referencia", "numPagoElectronico", "observaciones"})
 

@@ -29,7 +29,7 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // for a drop: the layout lacks the keyword here: drop it from conditions
+	conditional bool // for a drop: only conditions have the keyword here, not the layout
 	used        bool // for a drop: the keyword was found
 }
 

@@ -16,7 +16,7 @@ import (
 // MH's tolerances (MF2 pp.52-54). MH has accepted a line that differs by three cents from price times quantity.
 const (
 	cent          = dte.Scale / 100
-	sumTolerance  = cent + cent/2 // a cent, besides the rounding
+	sumTolerance  = cent + cent/2 // a cent, and half a cent for rounding
 	lineTolerance = 3*cent + cent/2
 )
 
@@ -55,7 +55,7 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member, or only the law sets it. The module must not change other facts.
+// counted reports whether this file checks a member, or the member only informs. The method agree checks the others.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }

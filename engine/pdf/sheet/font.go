@@ -75,7 +75,7 @@ func LoadFonts() (*Fonts, error) {
 	return f, nil
 }
 
-// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding, from 0x80 on. A useless code is a question mark.
+// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding, from 0x80 on. A question mark is an unused code.
 const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
@@ -201,7 +201,7 @@ func (a *face) program(tag string, encoding []rune, differences string) (program
 	return program{def, z.Bytes()}, err
 }
 
-// overflow makes extra font n for up to perFont characters of a document outside coreSet.
+// overflow makes extra font n, for up to perFont of the document's characters that are not in coreSet.
 func (a *face) overflow(n int, set []rune) (program, error) {
 	var diff strings.Builder
 	diff.WriteString("32")

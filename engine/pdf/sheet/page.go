@@ -357,8 +357,8 @@ func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	return lines
 }
 
-// cut returns how many bytes of a word to write on a line of the given width. It returns at least one character, and
-// prefers to end after a punctuation mark.
+// cut returns how many bytes of a word to write on a line of the given width: at least one character. It prefers to end
+// after a punctuation mark.
 func (f *Fonts) cut(word string, width float64, st Style) int {
 	advance := f.faces[weight(st.Bold)].advance
 	room := int(width * 1000 / st.Size)

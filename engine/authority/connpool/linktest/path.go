@@ -15,14 +15,12 @@ import (
 
 // Path delays what passes. Set its fields before use, and later only by Change.
 type Path struct {
-	// OneWay is how long a packet takes in one direction. A connect takes two of them, a request and its answer as
-	// well.
+	// OneWay is how long a packet takes in one direction. A connect takes two packets, as do a request and its answer.
 	OneWay time.Duration
-	// Loss is the share of packets that are lost, from 0 to 1. TCP repeats a SYN after 1, 2, 4 seconds, and data after
-	// the round trip and 400 ms, doubling.
+	// Loss is the share of packets that are lost, from 0 to 1. TCP repeats a SYN after 1 s, and data after the round
+	// trip and 400 ms. Each further repetition waits twice as long.
 	Loss float64
-	// Name is how long the name server takes in addition to OneWay; Connect how long a connect takes in addition to its
-	// round trip.
+	// Name and Connect are how long a look-up and a connect take in addition to their round trips.
 	Name, Connect time.Duration
 	// Mute: the name server does not answer. Dead: nobody answers.
 	Mute, Dead bool
