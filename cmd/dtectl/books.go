@@ -219,7 +219,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	return nil
 }
 
-// maxReceived is the size of the largest supplier's file that is read, in bytes.
+// maxReceived is the largest size of a supplier's file that is read, in bytes.
 const maxReceived = 8 << 20
 
 // receive reads the suppliers' .json files, whatever their names, and skips all other files.
@@ -308,7 +308,7 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// explain prints where a document is in the books of its month of issue, and of the month of its invalidation.
+// explain prints where a document is in the books of --month or, by default, of the months of issue and invalidation.
 func (c *booksCommand) explain(sources []*bookSource, settings books.Settings) error {
 	code, missed := dte.ParseCode(c.Explain)
 	var d *books.Document

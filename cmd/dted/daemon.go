@@ -48,7 +48,7 @@ type daemon struct {
 	now      func() time.Time // the branch's clock
 	store    *storage.Store
 	host     *rules.Host
-	tester   *rules.Host // an interpreter for unproven rules; nil if host is one
+	tester   *rules.Host // an interpreter for unproven rules; nil if host is an interpreter
 	shelf    *rulestore.Store
 	trail    *audit.Trail
 	engine   *engine.Engine
@@ -244,7 +244,7 @@ func lateResults(register *documents.Register, branch int64) func(context.Contex
 	}
 }
 
-// admit returns nil if a new document may be issued. The first waits briefly for MH, the archive and the chain's store.
+// admit returns nil if a new document may be issued. The first call waits for MH, the archive and the chain's store.
 func (d *daemon) admit(at records.Point) error {
 	d.witness.await()
 	if err := d.gate.Admit(); err != nil {

@@ -211,7 +211,7 @@ type Gauge struct {
 	mu    sync.Mutex
 	out   *Writer
 	began time.Time
-	told  time.Time // when the last line without a terminal was written
+	told  time.Time // when the last line was written, if out is no terminal
 	shown string    // the bar on the terminal
 }
 

@@ -327,7 +327,7 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 // leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. In
 // place of each, it puts in force again the bundle that was replaced here, but never an earlier one: a stolen
 // director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now, leaveUnwanted tries
-// again later; a roll-out does not wait.
+// again later; roll-outs do not wait for this.
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule

@@ -114,7 +114,7 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 
 // readEnrolments adopts what nextEnrolled returns, without the points of sale that compare removes, and reports whether
 // the chain's store answered. It compares the removed points again at each look. A box that was never enrolled adopts
-// nothing while its store lacks numbers at any of its points of sale.
+// nothing while its store lacks numbers at any of its points of sale, or while compare cannot tell.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, after, answered, fault := a.nextEnrolled(ctx)
@@ -201,7 +201,7 @@ func (a *Agent) compare(ctx context.Context, n *enrolled, taken []fleetproto.Poi
 }
 
 // lacks returns errBehind if the branch gave a number at p above the last number in this store. It ignores closed
-// points, and series of years before the enrolment n and before the box's date, which may be wrong.
+// points, and series of a year before both the enrolment n and the box's date (a date alone may be wrong).
 func (a *Agent) lacks(own, given map[string]uint64, n *enrolled, p fleetproto.Point) error {
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for _, series := range slices.Sorted(maps.Keys(given)) {

@@ -212,7 +212,7 @@ func (g generator) facts(in *abi.Input) dte.Value {
 	return facts.With("documentoRelacionado", dte.Arr(related))
 }
 
-const original = "80EFD719-7411-451A-A53E-AD4F09C8DF56" // that notes name
+const original = "80EFD719-7411-451A-A53E-AD4F09C8DF56" // the document that notes name
 
 func value(f abi.Field, n int64) dte.Value {
 	switch {

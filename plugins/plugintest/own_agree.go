@@ -22,8 +22,8 @@ type Document struct {
 	Out           *abi.Output
 }
 
-// AgreeOn does for a rule that is not a sale's what Agree does for sales. random makes the facts of a document that the
-// rule must accept; check makes further checks of the answer.
+// AgreeOn is Agree for a rule that does not compute sales. random makes the facts of a document that the rule must
+// accept; check makes further checks of the answer.
 func AgreeOn(t *testing.T, name string, d *abi.Description, evaluate Evaluate, random func(*rand.Rand) dte.Value, check func(*testing.T, *Document)) {
 	documents := 150
 	if os.Getenv("DTE_SOAK") != "" {

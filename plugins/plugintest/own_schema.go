@@ -59,7 +59,7 @@ func SchemaAgreesOn(t *testing.T, name, published string, documents ...dte.Value
 	parts, _ := Parts(t, name)
 	ours, mh := bare(t, parts["schema.json"]), bare(t, misspelt.ReplaceAll(bytes.TrimPrefix(theirs, []byte("\xef\xbb\xbf")), nil))
 	for i, d := range documents {
-		if Refused(mh, d) != nil { // its file does not know the municipios of 2024
+		if Refused(mh, d) != nil { // MH's file does not know the municipios of 2024
 			documents[i] = everyMunicipio(d, "01")
 			d = documents[i]
 		}

@@ -27,8 +27,8 @@ var bundles sync.Map // what Bundle made, by name
 
 // Bundle builds a plugin and signs it, once a process; var/build keeps it for the next process.
 //
-// Its version is that of the manifest with the last two numbers 1.0, so that a new version of a shipped bundle does
-// not change tests that push an older or a newer version.
+// The bundle's version is that of the manifest with the last two numbers 1.0, so that a new version of a shipped bundle
+// does not change tests that push an older or a newer version.
 func Bundle(t testing.TB, name string) []byte {
 	t.Helper()
 	if b, ok := bundles.Load(name); ok {

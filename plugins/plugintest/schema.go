@@ -49,7 +49,7 @@ func SchemaAgrees(t *testing.T, name, published, examples string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if Refused(mh, v) != nil { // MH accepted it and its file does not know the municipios of 2024
+		if Refused(mh, v) != nil { // MH accepted the document, but its file does not know the municipios of 2024
 			v = everyMunicipio(v, "01")
 		}
 		if err := Refused(ours, v); err != nil {
@@ -99,7 +99,7 @@ func Refused(f *schema.Filler, document dte.Value) error {
 	return err
 }
 
-// everyMunicipio gives every address of a document the same one.
+// everyMunicipio gives every address of a document the same municipio.
 func everyMunicipio(v dte.Value, code string) dte.Value {
 	if v.Kind() != dte.KindObject {
 		return v

@@ -68,7 +68,7 @@ type exact struct {
 	ties                   int
 }
 
-// inside is the VAT inside a price that includes it.
+// inside is the share of VAT in a price that includes VAT.
 var inside = big.NewRat(13, 113)
 
 func rat(n int64) *big.Rat {

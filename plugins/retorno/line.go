@@ -196,10 +196,10 @@ func (o *origin) share(kind int, of int64) int64 {
 	return n
 }
 
-// rounded sets each sum of the lines to a difference in whole cents. Each difference is the rounded sum of all returns
-// up to this event, less the rounded sum of the earlier returns: if each event rounded its own sums, the events could
-// return more than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of
-// this event's lines. It returns false if more was returned than the origin has.
+// rounded sets each sum to whole cents: the rounded sum of all returns up to this event, less the rounded sum of the
+// earlier returns. If each event rounded its own sum, the events could return more than the origin has. A sum is
+// rounded by itself only if the difference would take the totals together more than a cent from the sums of this
+// event's lines (MH's tolerance, MF2 p.54). rounded returns false if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

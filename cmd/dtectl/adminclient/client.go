@@ -373,8 +373,8 @@ var Who = sync.OnceValue(func() string {
 	return name + "@" + host
 })
 
-// person returns the name of the user who switched to this account; "" if unknown, or if nobody switched. loginuid
-// returns the kernel's record of who logged in, which su does not change.
+// person returns the user who called sudo or doas, or else the user who logged in; "" if that is root or unknown.
+// loginuid returns the kernel's record of the login, which su does not change.
 func person(environment func(string) string, loginuid func() string) string {
 	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
 		if asked := environment(name); asked != "" && asked != "root" {

@@ -40,7 +40,7 @@ var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report
 	{"event", "contingency events for MH"}, {"forward", "reported, the document itself owed"},
 	{"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
 
-// PrintOwed prints what the branch owes MH, and returns how many records wait.
+// PrintOwed prints what the branch owes MH, and returns how many records wait, except those that MH refused.
 func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int) {
 	w := term.Columns(out)
 	if p := o.Contingency; p != nil {

@@ -49,7 +49,7 @@ type PushCommand struct {
 }
 
 // Run sends the bundles in order and stops at the first failure; the error names the bundles not sent. It can be
-// repeated: it skips a bundle that the branch already has.
+// repeated: it skips a bundle that is already in force or coming in the branch.
 func (c *PushCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branch's record")

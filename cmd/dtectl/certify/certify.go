@@ -32,7 +32,7 @@ const (
 var (
 	// types has, by number in CAT-002, the types of documents for which MH requires tests.
 	types = make(map[string]*bundle.Type)
-	// sales are the types that are sales. Documents of sales[0] are invalidated, and issued in contingency.
+	// sales are the types that are sales. Invalidations use sales[0]; so do contingency events if no sale is due.
 	sales []string
 )
 
@@ -127,8 +127,8 @@ type Runner struct {
 	o        Options
 	till     *till
 	status   *adminclient.Status
-	pools    map[string][]string // documents that others may refer to, by kind
-	filled   map[string]int      // sealed documents of a kind when its pool was read
+	pools    map[string][]string // documents that another document may refer to, by kind
+	filled   map[string]int      // number of sealed documents of a kind when its pool was read
 	used     map[string]bool     // documents that no other document may refer to any more
 	ordinals map[string]int      // the next ordinal of each kind, in this run
 	inARow   map[string]int      // refusals by MH in a row

@@ -117,7 +117,7 @@ func (r *Runner) next() (kind string, deferred bool) {
 	for _, k := range r.o.Kinds {
 		c := r.count(k)
 		missing := c.Missing()
-		if k == sales[0] && r.wants(contingency) { // each event that is still due takes one of these sales
+		if k == sales[0] && r.wants(contingency) { // keep a sale for each event that is still due
 			missing -= r.count(contingency).Missing()
 		}
 		if k == contingency || missing <= 0 || !r.able(k) {

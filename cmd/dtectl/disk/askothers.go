@@ -32,8 +32,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf returns a function for storage.Sources.Part. This function calls archived, which reads a document from the
-// archive, once for each document, and no more after the first error.
+// partsOf returns a function for storage.Sources.Part, which calls archived once for each document, and no more after
+// the first error. archived reads a document from the archive.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
@@ -96,7 +96,7 @@ func possibleSeries(cfg *config.Config) storage.Possible {
 			since = now
 		}
 		last := dte.Year(now)
-		if since.Sub(now) > 24*time.Hour { // the box's clock is behind, and does not show the year
+		if since.Sub(now) > 24*time.Hour { // the box's clock is behind: its year may be too low
 			last = dte.Year(since) + 1
 		}
 		for year := dte.Year(since); year <= last; year++ {

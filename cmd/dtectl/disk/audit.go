@@ -80,7 +80,7 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad counts the rules in use that must not be used, and the problems with acts.
+	// bad counts the rules that must not be used and that nobody has taken off, and the problems with acts.
 	bad int
 }
 
@@ -130,7 +130,7 @@ func (v *Vouched) print(out io.Writer) error {
 }
 
 // printVouched prints who wrote the rules and acts of a store. bad is the number of rules and acts that nobody vouches
-// for; printVouched then returns no error, because such rules compute nothing.
+// for. They are not an error, because such rules compute nothing.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

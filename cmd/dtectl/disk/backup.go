@@ -22,8 +22,8 @@ type Clock struct {
 
 type ClockAccept struct{}
 
-// Run replaces the store's last known time by the box's time. This is needed if the clock was once ahead, or if the box
-// was off for a year.
+// Run replaces the store's last known time by the box's time. If MH cannot confirm the time, this is needed after the
+// clock was once ahead, or after the box was off for more than a month.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if err != nil {

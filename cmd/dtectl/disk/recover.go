@@ -67,7 +67,7 @@ func exit(status int, format string, args ...any) error {
 type recovery struct {
 	*Recover
 	cfg  *config.Config
-	mark string // a mark's file among --from; "": the path at which the store last used its mark
+	mark string // the mark file that --from names; "": the path at which the store last used its mark
 	// the store is sound, but a medium could not be compared with it
 	unread bool
 	from   storage.Sources
@@ -342,8 +342,8 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes the store's repairs to the audit trail, and then act, unless act is empty. It does nothing while the
-// store gives no numbers.
+// record writes the store's repairs to the audit trail, and then act, unless act is empty. It does nothing in a dry
+// run, or while the store gives no numbers.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil
@@ -388,7 +388,7 @@ func (r *recovery) open() (*storage.Store, error) {
 // names what is not proven.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	second := r.from.Copy
-	if second == r.fetched() { // a sale may be answered before it is shipped
+	if second == r.fetched() { // the shipped copy may lack the last answered sales
 		second = r.cfg.SecondCopy
 	}
 	bar := term.NewGauge(term.Err)
@@ -466,7 +466,7 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		Detail: cmp.Or(r.Reason, "accepted as lost") + ": " + strings.Join(r.AcceptLoss, "; ")})
 }
 
-// next prints the command that names each loss, and returns the error exitLoss.
+// next prints the command that names each loss, and returns an error with the exit status exitLoss.
 func (r *recovery) next(owed *storage.Owed) error {
 	open, own := false, false
 	command := []string{"dtectl recover"}
@@ -531,8 +531,8 @@ func ownRecords(series string) bool {
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
 
-// brief returns a series as a person types it: point of sale and type, or the whole name if another year's series has
-// the same short name: the last receipts may be of that year.
+// brief returns a series as a person types it: point of sale and type. If a series of another year has the same short
+// name, brief returns the whole name, because the last receipts may be of either year.
 func brief(series string, owed *storage.Owed) string {
 	word := func(name string) string {
 		if m := briefSeries.FindStringSubmatch(name); m != nil {

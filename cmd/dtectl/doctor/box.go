@@ -177,7 +177,7 @@ func timeSync(folder string) (middle, worst time.Duration, err error) {
 	return times[len(times)/2], times[len(times)-1], nil
 }
 
-// Limits of the clock: MH refuses documents of another day, and a number's year follows the clock.
+// Limits of the difference from MH's clock: MH refuses documents of another day, and a number's year follows the clock.
 const (
 	skewWarn = time.Minute
 	skewFail = 15 * time.Minute

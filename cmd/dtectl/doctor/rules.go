@@ -19,7 +19,7 @@ import (
 	"dtegate/storage"
 )
 
-// Doctor judges the rules in the branch's store. The rules folder counts only while the store has no rules.
+// Doctor judges the rules in the branch's store. It also verifies the rules folder, and lists it if the store has none.
 
 // heldRules summarises the store's list of rules, which is empty before the first start or when unreadable.
 type heldRules struct {

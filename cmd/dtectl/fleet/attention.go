@@ -11,14 +11,14 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Limits after which the centre reports a concern. A box reports every 15 min, see engine/fleet.
+// Limits for the centre's concerns. A box reports every 15 min, see engine/fleet.
 const (
-	SilentAfter = 45 * time.Minute // three reports
-	lostAfter   = 24 * time.Hour
-	lawSoon     = 24 * time.Hour // before a legal deadline
-	endsSoon    = 30 * 24 * time.Hour
-	endsNow     = 7 * 24 * time.Hour
-	TakesWithin = 10 * time.Minute // for a reachable box to apply the desired state
+	SilentAfter = 45 * time.Minute    // three reports
+	lostAfter   = 24 * time.Hour      // of silence
+	lawSoon     = 24 * time.Hour      // before a legal deadline
+	endsSoon    = 30 * 24 * time.Hour // before a certificate ends: a warning
+	endsNow     = 7 * 24 * time.Hour  // before a certificate ends: bad
+	TakesWithin = 10 * time.Minute    // for a reachable box to apply the desired state
 )
 
 // Levels of a concern.

@@ -31,13 +31,13 @@ type seen struct {
 	Sequence int64     `json:"sequence"`          // number of that epoch's newest status
 	At       time.Time `json:"at,omitzero"`       // when that status was signed
 	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
-	Acts     int64     `json:"acts,omitempty"`    // the last act that was looked for, or skipped after maxMissing
+	Acts     int64     `json:"acts,omitempty"`    // last act looked for, or skipped because maxMissing are missing
 	Missing  []int64   `json:"missing,omitempty"` // numbers, up to Acts, of the acts that the store lacks
 }
 
 const seenFile = "seen"
 
-const maxMissing = 10
+const maxMissing = 10 // once so many acts of a branch are missing, the survey looks for no further act of it
 
 // cached returns the path of a cache file or folder of this chain, whatever the director's key.
 func (c *Chain) cached(name string) string {
@@ -73,7 +73,7 @@ func (c *Chain) versionFile(group string, version int64) string {
 }
 
 // keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version, and ignores
-// errors: remember reports an error of the folder.
+// errors: the method remember reports an error of the folder.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	file := c.versionFile(group, version)
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
@@ -117,7 +117,7 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	near []object                 // listed, by branch and epoch; without those far above the previous epoch
+	near []object                 // as listed, by branch and epoch; without epochs far above the one before
 	tags map[string]string        // tags of the objects in near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
@@ -218,7 +218,7 @@ func (e *enrolments) lost() map[string][]byte {
 		}
 		keys := e.c.keys()
 		if _, err := e.c.Identity.OpenEnrolment(e.objects[there], keys[:1], branch, epoch); err == nil {
-			keys = keys[:1] // the present key signed the store's object: a former key's is older, whatever its date
+			keys = keys[:1] // the present key signed the store's object: any object of a former key is older
 		}
 		kept, err := e.c.Identity.OpenEnrolment(data, keys, branch, epoch)
 		if err == nil && !kept.At.Before(signed[key]) && (held == nil || kept.At.After(held.At)) {

@@ -29,7 +29,7 @@ type waiting struct {
 	epoch   int64 // the epoch that the box would get
 	status  *fleetproto.Status
 	again   *fleetproto.Enrolment // to be signed again with the box's new points of sale; nil: the box gets a new epoch
-	settled bool                  // the box is enrolled; after a new epoch it would ship its whole copy again
+	settled bool                  // the box is enrolled; a new epoch would make it ship its whole copy again
 }
 
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
@@ -56,7 +56,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	for _, o := range surveyor.enrolments.near {
 		if (c.All || !c.Replace) && len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 			return b.Name == o.owner && b.Enrolment != nil
-		}) { // its points of sale are not known
+		}) { // the branch's points of sale are not known
 			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+
 				"does not wait for that", o.owner)
 		}
@@ -101,8 +101,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// whole returns an error if the store has lost an enrolment, which may name the same box or points of sale as a new
-// one.
+// whole returns an error if the store has lost or altered an enrolment: it may name the box or the points of sale of a
+// new enrolment.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.Lost != "" {
@@ -141,7 +141,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 			}
 		}
 	}
-	for _, p := range closing { // nobody could open a closed point again
+	for _, p := range closing { // a point closed by mistake cannot be opened again
 		if name := chosen[0].branch; !slices.Contains(given[p], name) {
 			return fmt.Errorf("--close: no box of %s had the point of sale %s; nothing was enrolled", name, p)
 		}

@@ -71,8 +71,8 @@ type Rekey struct {
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
 // last version of each group. From then on, a box that pins the new key, alone or after the old key, accepts no new
-// object signed by the old key. The next run continues an interrupted run. An object that the old key signed after the
-// new key is never signed again.
+// object signed by the old key. The next run continues an interrupted run. An object that the old key signs after a
+// complete run is never signed again.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -373,7 +373,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 		term.Printf("%s: the new key has signed version %d already: --back %s=%d changes nothing of what it desires "+
 			"(dtectl fleet publish does)\n", group, head.Version, group, wanted)
 	}
-	for ; ; begun = true { // with --back, once more after each filled gap: boxes may have read the versions after it
+	for ; ; begun = true { // with --back, again after each filled gap: boxes may have read the versions above it
 		if back {
 			held := fleetproto.Verified{Version: head.Version, Digest: head.Digest}
 			if head.Last, err = both.reads(ctx, group, held); err != nil || begun && head.Last == held {

@@ -33,7 +33,7 @@ type Version struct {
 // version.
 const maxMends = 500
 
-// maxForeignVersions is how many objects of other authors are skipped among a group's versions.
+// maxForeignVersions is the largest number of other authors' objects that are skipped among a group's versions.
 const maxForeignVersions = 50
 
 // Head returns a group's last version that the director signed; nil if the group has no object. A list may lag: like a

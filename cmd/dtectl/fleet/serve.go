@@ -181,7 +181,7 @@ func (s *site) named(host string) bool {
 		slices.ContainsFunc(s.names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// admit checks the password. It accepts mostGuesses wrong passwords a minute from each network.
+// admit checks the password. Each network may send mostGuesses wrong passwords a minute.
 func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	address, _ := netip.ParseAddrPort(r.RemoteAddr)
 	from := door.NetworkOf(net.TCPAddrFromAddrPort(address))

@@ -185,7 +185,7 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 			if n++; n > maxObjects {
 				out.fault("%s has more than %d objects: change the branch's credentials; the store's owner must "+
 					"delete them", fleetproto.StatusFolder+name, maxObjects)
-				after, filled = fleetproto.StatusFolder+name+"0", true // the next character after a slash
+				after, filled = fleetproto.StatusFolder+name+"0", true // "0" follows "/" in ASCII
 				break
 			}
 			if ok && statuses[name] == nil {

@@ -154,7 +154,7 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return err
 }
 
-// ReadKey reads the signing key from MH's certificate file, or from a PEM; then certificate is nil.
+// ReadKey reads the signing key from MH's certificate file, or from a PEM file, for which certificate is nil.
 func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
 	data, err := adminclient.ReadNamed(path)
 	if err != nil {

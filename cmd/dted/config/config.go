@@ -97,7 +97,7 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 type Authority struct {
 	URL          string `toml:"url" required:""`
 	PasswordFile string `toml:"password_file" required:"" file:"secret"`
-	// Patience is how long a sale waits for MH. After that, MH is asked whether it has the document.
+	// Patience is how long a sale waits for MH if its till sets no wait. After that, it is issued in contingency.
 	Patience       Duration `toml:"patience" default:"5s" since:"1.1.0"`
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`

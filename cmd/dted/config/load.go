@@ -306,7 +306,7 @@ func checkDate(text string) error {
 	return nil
 }
 
-// Settings returns the names of all settings and sections in their order. Items of lists have no number: "key.id".
+// Settings returns the names of all settings and sections in order. Items of lists have no number: "rules.key.id".
 var Settings = sync.OnceValue(func() (names []string) {
 	for _, s := range settings(reflect.ValueOf(new(Config)).Elem(), "", true) {
 		names = append(names, s.name)

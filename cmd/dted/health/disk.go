@@ -120,7 +120,7 @@ func lay(path string, size int64) error {
 }
 
 // proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
-// notice that it is deleted or its medium unmounted; the next start would refuse to open.
+// notice that it is deleted or its medium unmounted; the next start would refuse the store.
 const proveEvery = time.Minute
 
 type markWatch struct {

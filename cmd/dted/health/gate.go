@@ -102,9 +102,9 @@ func (g *Gate) Check() error {
 	}
 	if g.Fence != nil {
 		s := g.Fence.Standing()
-		lost := ill != nil && !errors.Is(ill, storage.ErrTables)
+		lost := ill != nil && !errors.Is(ill, storage.ErrTables) // until it is recovered, such a store looks Cloned
 		if err := CheckEnrolled(s); err != nil && !(lost && s.Cloned) {
-			return err // a store that lost documents also looks like an old image, until it is recovered
+			return err
 		}
 	}
 	if ill != nil {
@@ -144,8 +144,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because then no
-// sale brings MH's time. The request contains no credentials and no document.
+// Run maintains the ballast. At the start and while the clock is in doubt or disputed, it asks MH for the time: sales
+// do not always bring MH's time then. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {

@@ -27,10 +27,10 @@ type supervisor struct {
 	log    *slog.Logger
 }
 
-// beatEvery is how often the store commits without sales: a restart then knows the time to within some seconds.
+// beatEvery is how often Pulse commits if systemd sets no watchdog. A restart then knows the time to within seconds.
 const beatEvery = 10 * time.Second
 
-// systemd reads the supervisor's settings from the environment, and plans three commits within its timeout.
+// systemd reads the supervisor's settings from the environment, and plans three commits within the watchdog's timeout.
 func systemd(log *slog.Logger) supervisor {
 	s := supervisor{socket: os.Getenv("NOTIFY_SOCKET"), log: log}
 	if pid := os.Getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {

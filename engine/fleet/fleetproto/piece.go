@@ -20,7 +20,7 @@ type Piece struct {
 	First    int64  `json:"first,omitempty"`                 // of a part: number of its first piece; 0 for a piece
 	Number   int64  `json:"number" is:"set"`                 // number of the piece; of a part: of its last piece
 	Previous string `json:"previous,omitempty" is:"digest?"` // Digest of the previous piece's object; "" for a part
-	Last     string `json:"last,omitempty" is:"digest?"`     // of a part: Digest of its last piece; "" if lost
+	Last     string `json:"last,omitempty" is:"digest?"`     // of a part: Digest of its last piece; "" if that is lost
 	File     string `json:"file" is:"file"`                  // "0000000001.copy"
 	Offset   int64  `json:"offset"`                          // of the bytes in the file
 	Digest   string `json:"digest" is:"digest"`              // of the bytes

@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Status is the state of a branch as its box reports it. The box overwrites its status every 15 minutes, and at once
+// Status is the state of a branch as its box reports it. The box overwrites its status every 15 minutes, and soon
 // after an event that the centre waits for. Each epoch has its own object, so that a replaced box does not overwrite
 // its successor's status. A branch's boxes that are not enrolled yet share the object of epoch 0.
 type Status struct {

@@ -22,7 +22,7 @@ type Fault int
 
 const (
 	None     Fault = iota
-	Lost           // it never arrives; the caller gets nothing until its time is over
+	Lost           // it never arrives; the caller gets ErrFault at once, as if its time were over
 	Failed         // the store answers that it cannot now, and has done nothing
 	Happened       // it is carried out, and the answer is lost
 	Repeated       // it is carried out twice, and the second answer arrives

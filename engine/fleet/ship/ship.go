@@ -402,8 +402,8 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 }
 
 // Compared returns a channel that is closed once the store has answered, in this run, that it has no piece of an epoch
-// after the pieces that this box knows. If this box has shipped a piece that it does not know, Cloned is called
-// instead: an old image of the whole box was put back.
+// after the pieces that this box knows. If the store has a piece of this box that the box does not know, Cloned is
+// called instead: an old image of the whole box was put back.
 func (s *Shipper) Compared(epoch int64) <-chan struct{} {
 	s.bell.Ring()
 	return s.comparison(epoch)

@@ -22,7 +22,7 @@ type checked struct {
 	failed bool      // the last check did not complete
 }
 
-// checks calls Check once a day, and each lookAgain while a check fails or finds losses, until ctx ends.
+// checks calls Check once a day, and every lookAgain while a check fails or finds losses, until ctx ends.
 func (s *Shipper) checks(ctx context.Context) {
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()

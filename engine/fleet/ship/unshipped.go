@@ -21,7 +21,7 @@ type carried struct {
 	live    bool     // changes wait for the store
 	last    place    // everything up to this place is certainly on the copy's medium
 	pending []change // changes of this run that are not in the store
-	before  int64    // number of changes from before the start that the store lacks
+	before  int64    // number of changes that the store lacks from before this run or epoch
 }
 
 // change is a change that is not in the store.
@@ -92,7 +92,7 @@ func (s *Shipper) has(p place) bool { return s.sent[p.File] >= p.End }
 // behind returns how many changes the store lacks. The caller holds mu.
 func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried.pending)) }
 
-// known returns how many bytes of a file are certainly on its medium.
+// known returns how many bytes of a file are certainly on its medium; 0 for any file except the last.
 func (s *Shipper) known(file string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ type Clock struct {
 	anchor   time.Time
 	anchored time.Duration
 	doubt    error         // nil: no doubt
-	skew     time.Duration // difference to MH's clock at its latest answer
+	skew     time.Duration // how far the box's clock was ahead of MH's at MH's latest answer
 	known    bool          // MH has answered
 
 	issued       bool // this process has issued a document
