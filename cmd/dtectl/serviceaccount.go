@@ -21,8 +21,8 @@ import (
 // files. Before the change it finds the operator's name for the audit trail, and reads the files on the command line,
 // which perhaps only root may read.
 
-// authoring lists the verbs that make rules and demonstrations. Like the fleet verbs, they touch no box, and their
-// files belong to their user.
+// authoring lists the verbs that make rules and demonstrations. Like the fleet verbs, they touch no box, and the files
+// that they write belong to their user.
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules build",
 	"rules sign", "demo"}
 

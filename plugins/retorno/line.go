@@ -61,7 +61,7 @@ func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	return shared
 }
 
-// withheld is a tax that was withheld from the whole origin. The method upTo divides it among the origin's returns.
+// withheld is a tax (all) on the origin's amount end. upTo divides it among the returns; back is this event's part.
 type withheld struct{ all, end, rate, net, back int64 }
 
 func withhold(end, rate, net int64) withheld {

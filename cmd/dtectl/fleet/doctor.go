@@ -113,7 +113,7 @@ func (x *examination) missing(ctx context.Context) {
 	}
 }
 
-// once checks that the second writer of a key is refused, also without a race.
+// once checks that the second writer of a key is refused even without a race.
 func (x *examination) once(ctx context.Context) {
 	const do = "the store ignores If-None-Match: use another store, or a version that obeys it"
 	err := x.store.Create(ctx, x.prefix+"once", probe(1))

@@ -31,7 +31,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		ordered = v.Version
 	}
 	for _, b := range s.Branches {
-		lost := b.Enrolment == nil && b.Lost != "" // its group is not known: it counts in every group
+		lost := b.Enrolment == nil && b.Lost != "" // its group is not known: the branch counts in every group
 		if !lost && (b.Enrolment == nil || b.Group() != group) || !r.InRing(b.Name) {
 			continue
 		}

@@ -437,7 +437,7 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 }
 
 // Exposed returns a fault for each secret that other accounts of this machine may read or write, with its setting and
-// its remedy, in the order of the sample. The faults do not prevent a start, because stopping dted would not make a
+// its remedy, in the order of Config. The faults do not prevent a start, because stopping dted would not make a
 // secret safe again; dted warns of them at every start, and doctor fails. sound is the number of protected secrets.
 func (c *Config) Exposed() (faults []error, sound int) {
 	seen := map[string]bool{"": true} // a secret of two settings counts once; "": the setting is empty

@@ -61,7 +61,7 @@ func (p *Piece) check() error {
 }
 
 // WholeCopy states that the pieces of an epoch, up to Piece, contain the box's whole store. A box that takes over a
-// branch ships everything again, the oldest data first; until it has written its WholeCopy, a rebuild should use the
+// branch ships everything again, the oldest data first. As long as its WholeCopy is missing, a rebuild should use the
 // previous box's copy.
 type WholeCopy struct {
 	Head   Head      `json:"head"`

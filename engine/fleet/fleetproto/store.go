@@ -135,7 +135,7 @@ func WholeKey(branch string, epoch int64) string {
 // is the name of the folder in StatusFolder.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
-	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // the key shows whether it is a number
+	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // for no number, the keys below differ
 	return branch, epoch, epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 

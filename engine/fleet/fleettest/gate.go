@@ -112,7 +112,7 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 		}
 	}
 	g.commit("admit "+m.Name+" "+m.Version, func() {
-		// it may have been cancelled before
+		// the bundle may have been cancelled before
 		g.list = append(slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest }), made)
 	})
 	return fleet.Admission{}, nil
