@@ -42,7 +42,7 @@ type Options struct {
 	DoubtFor  time.Duration // how long MH may work on a document after a sending, default 2 min: see authority.Sender
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes: online, MH alone decides about codes of its catalogues. MH decides about payment codes anyway.
+	// PassCodes: online, MH alone decides about codes of its catalogues. Without PassCodes, only about payment codes.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency  contingency.Options

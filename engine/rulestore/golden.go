@@ -285,7 +285,7 @@ type Difference struct {
 }
 
 // Differences returns the numbers that differ, except in identificacion. A number that only one document has is left
-// out, unless it is in an item of a list that only this document has.
+// out, unless it is in a list item that the other document lacks as a whole.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {

@@ -65,8 +65,8 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether no bundle may label a member of this name: amounts and some other values are always shown
-// with MH's label, or never shown.
+// Counted reports whether a member of this name (most amounts, and some other values) is always shown with MH's label,
+// or never shown. No bundle may label it.
 func Counted(name string) bool {
 	free := slices.Concat(exported, carriage, []string{"totalNoOnerosas", "valorTotal"})
 	return slices.Contains(known, name) && !slices.Contains(free, name) ||
@@ -111,8 +111,8 @@ func Factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkSource refuses a source of a place other than its own fact (at the path own). A Factual place may also be null
-// if another place shows its fact (moved). Any other place may also be null, an amount or 0.
+// checkSource refuses a source other than the place's fact: own, renamed[own], or own in a renamed party (roles). A
+// Factual place may also be null if another place shows its fact (moved). Any other place may be null, an amount or 0.
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()
@@ -138,8 +138,8 @@ func (e *entry) checkSource(own string, moved bool) error {
 }
 
 // judged reports whether the entry's value must be compared with own, the place's own fact; name is the place's name.
-// No comparison is needed for own itself, for an amount in words (see checkAnswers), and for an output of the module or
-// a constant 0 that sums.go adds up.
+// No comparison is needed for own itself, for an amount in words (see checkAnswers), and in a place that sums.go checks
+// for an amount of the module or the constant 0.
 func (e *entry) judged(own, name string) bool {
 	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && !zero(e.value))
 }
