@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -135,19 +134,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	if g.archive == nil {
 		return nil
 	}
-	ahead := make(map[string]storage.Witness)
-	err := g.weighDays(ctx, points, from, to, ahead)
-	if len(ahead) > 0 {
-		g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Witness) int {
-			return strings.Compare(a.Series[0].Series, b.Series[0].Series)
-		}))
-	}
-	return err
-}
-
-func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time,
-	ahead map[string]storage.Witness) error {
-	own := 0
+	own, held := 0, make(map[string]uint64)
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && own < maxOwn; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
 			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
@@ -166,7 +153,7 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 				}
 				continue
 			}
-			mine, err := g.weighUnknown(ctx, o.Key, points, ahead)
+			mine, err := g.weighUnknown(ctx, o.Key, points, held)
 			if err != nil {
 				return err
 			}
@@ -185,15 +172,15 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 	return nil
 }
 
-// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store.
-// mine reports whether the document is of one of the points of sale.
+// weighUnknown stops the numbering if an archived document has a number above the last number of its series in the
+// store, and above the number in held. mine reports whether the document is of one of the points of sale.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
-	ahead map[string]storage.Witness) (mine bool, err error) {
-	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)
+	held map[string]uint64) (mine bool, err error) {
+	o, err := g.archive.Fetch(ctx, key, archive.MaxObject)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", key, err)
 	}
-	v, err := dte.Parse(held.Data)
+	v, err := dte.Parse(o.Data)
 	if err != nil {
 		return false, nil //nolint:nilerr // this product did not write the object
 	}
@@ -214,13 +201,10 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 	if err != nil {
 		return true, err
 	}
-	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
-		w = storage.Witness{Medium: byArchive, Path: key,
-			Series: []storage.Lead{{Series: series, Here: here, There: there}}}
-		if len(ahead) == 0 { // at once: the first sale after a start waits only some seconds for AskArchive
-			g.stopNumbering([]storage.Witness{w})
-		}
-		ahead[series] = w
+	if there > max(here, held[series]) {
+		held[series] = there
+		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
+			Series: []storage.Lead{{Series: series, Here: here, There: there}}}})
 	}
 	return true, nil
 }
