@@ -216,7 +216,7 @@ func (s *Store) series(name string) (Reach, error) {
 // journal's link and the series' row. was is the entry before the change, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
-		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // copied, as readers get it
+		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // a copy, in the form that a later read returns
 	}
 	if was != nil && was.Due != nil {
 		_ = b.Delete(was.due(), nil) // cannot fail: the batch is in memory

@@ -127,7 +127,7 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 		relation = Diverged
 	case mixed && a.Numbers == b.Numbers:
 		relation, diverged = Diverged, append(diverged, ahead...)
-	case len(behind) > 0 && (!mixed || b.Numbers): // with numbers alone, b may also be ahead in some series
+	case len(behind) > 0 && (!mixed || b.Numbers): // if b knows only numbers, it may lag in other series
 		relation = Behind
 	case len(ahead) > 0:
 		relation = Ahead

@@ -107,8 +107,8 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		CacheSize:                   24 << 20,
 		MemTableSize:                8 << 20,
 		MemTableStopWritesThreshold: 4,
-		// Pebble compacts level 0 at two sublevels; at six, compactions write half as much, and the store takes a tenth
-		// less processor time for a document. Writes wait at 24 sublevels.
+		// By default, Pebble compacts level 0 at two sublevels (half of the threshold). At six, compactions write half
+		// as much, and the store takes a tenth less processor time for a document. Writes wait at 24 sublevels.
 		L0CompactionThreshold:      12,
 		L0StopWritesThreshold:      24,
 		MaxOpenFiles:               256,
@@ -152,8 +152,8 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 }
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
-// Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark or a second copy with any number
-// exists: it may be all that is left of a lost store, whose numbers must not be used again.
+// Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark or a second copy has any number or
+// cannot be read: it may be all that is left of a lost store, whose numbers must not be used again.
 //
 // A crash leaves the whole store, or no store: Create can then be repeated.
 func Create(o Options) (err error) {

@@ -173,7 +173,7 @@ func (o *Options) logRows(ctx context.Context, path string, row func(key, value 
 	}
 	var record []byte
 	begun, damaged := false, false
-	// read since the last chunk. strange: bytes that are no chunk. over: the end mark, or a chunk of an earlier log
+	// What was read since the last chunk: other bytes (strange); the end mark, or a chunk of an earlier log (over).
 	strange, over := false, false
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))

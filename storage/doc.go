@@ -7,7 +7,7 @@
 //
 // These files are on the disk:
 //
-//	Dir        a Pebble store. Losing it is losing the documents.
+//	Dir        a Pebble store. If it is lost, only a second copy or a backup still has the documents.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
 //	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
 //	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store from it.
@@ -42,8 +42,8 @@
 //	its mark          ProveMark, MarkProved
 //	its second copy   SecondCopy; for its shipper: CopySegment, CopyChanges, CopyAfter, HasCopied
 //
-// A lost number is never used again. A store that was rebuilt from other media gives no number until a person has
-// accepted the loss. A store also gives no number while another medium knows more than the store:
+// A lost number is never used again. A store that was rebuilt from other media, and may lack something, gives no number
+// until a person has accepted the loss. A store also gives no number while another medium of the box knows more:
 //
 //	what stops it     Restored, Behind, Held, Hold
 //	how to continue   Owed, Settle, SkipTo

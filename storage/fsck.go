@@ -451,8 +451,8 @@ func (s *seriesCheck) unseen(to uint64) Affected {
 // markProblem is the Where of a Problem with the mark.
 const markProblem = "high-water mark"
 
-// checkMark compares the store's numbers with the mark's content; err is the error of reading the mark. Both are nil if
-// the store has no mark.
+// checkMark compares the store's numbers with the mark's content; err is the error of reading the mark. If both are
+// nil, it checks nothing.
 func (c *checker) checkMark(marked *Head, err error) {
 	switch {
 	case err != nil:

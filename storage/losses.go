@@ -277,8 +277,8 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 // too; a loss without numbers states that no number was lost. Settle also moves a series that only a loss names.
 //
 // If a medium of the box knows more than the store, the store gets a new identity; its second copy is then set aside
-// and begun again.
-// An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses not named.
+// and begun again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses
+// not named.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	return use(s, "settling", func() (*Owed, error) {
 		s.reconciling.Lock()
@@ -343,7 +343,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
 		}
 	}
-	for _, n := range o.Series { // after all moves: after a crash, one witness left makes Settle ask for every series
+	for _, n := range o.Series { // after all moves: if we crash, a remaining witness makes Settle ask for every series
 		if err := s.release(n.Series, n.To); err != nil {
 			return err
 		}

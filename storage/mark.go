@@ -65,7 +65,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error)
 	k := &mark{o: o, metrics: m, store: file.said.Store, file: file, known: make(map[string]Reach),
 		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	if j.restored != nil && (j.restored.MarkLost || file.torn) { // the mark bounds nothing, even if this store is lost
+	if j.restored != nil && (j.restored.MarkLost || file.torn) { // name the family only: this mark bounds no number
 		clear(k.store[8:])
 	}
 	for _, name := range file.said.bySequence() { // a mark's numbers never fall
@@ -367,7 +367,7 @@ func (m *markFile) read() error {
 			m.said = said
 		}
 	}
-	if m.said != nil && m.torn { // if rot destroyed the slot, all records that waited for it were acknowledged
+	if m.said != nil && m.torn { // if rot destroyed the slot, all records that waited for it may be acknowledged
 		m.said.Slack = maxWaiting
 	}
 	return onlyIf(m.said == nil, errBadMark)

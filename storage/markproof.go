@@ -16,9 +16,9 @@ import (
 // ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is the longest time between the store's last moment and now, in either direction, with which NewMark still
-// accepts the store as proven: one night. A running box writes a beat every few seconds; during a longer pause the
-// branch may have sold from another disk.
+// standstill is the largest difference between the store's last moment and the clock, ahead or behind, at which NewMark
+// still accepts the store as proven: one night. A running box writes a beat every few seconds; during a longer pause
+// the branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
@@ -199,8 +199,8 @@ func (p *MarkProof) doubt(format string, args ...any) {
 	p.Doubts = append(p.Doubts, fmt.Sprintf(format, args...))
 }
 
-// proveByCopy compares the store with the second copy. Both have every change before it is acknowledged; a store that
-// ends exactly where its copy ends has therefore lost nothing.
+// proveByCopy compares the store with the second copy. While the copy is live, both have every change before it is
+// acknowledged: a store that ends exactly where its copy ends has lost nothing.
 func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Restoration, second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
@@ -235,7 +235,7 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// more notes that a medium (w) knows more than the store: as a doubt, in p.former, and with w's higher numbers in row.
+// more records that a medium (w) knows more than the store: as a doubt, in p.former, and its higher numbers in row.
 // A nil w is ignored.
 func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
 	if w == nil {

@@ -45,8 +45,8 @@ type Store struct {
 	users  sync.WaitGroup // calls under way
 }
 
-// OpenReadOnly opens a store for reading, even a store that Open refuses, and changes nothing in it. No other process
-// may have the store open. Errors: ErrNoStore, ErrInUse, ErrCorrupt.
+// OpenReadOnly opens a store for reading, even if Open refuses the store's mark, and changes nothing in the store. No
+// other process may have the store open. Errors: ErrNoStore, ErrForeign, ErrInUse, ErrLayout, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.readOnly = true
 	return Open(o)
@@ -293,7 +293,7 @@ func (s *Store) Close() error {
 		}
 	}
 	s.o.tables.close()
-	if hangs { // every acknowledged change is on the disk, as in a crash
+	if hangs { // nothing is lost, as in a crash: every acknowledged change is on the disk
 		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
 			s.o.SecondCopy)
 		go func() {

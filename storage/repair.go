@@ -295,7 +295,7 @@ func (r *assembly) needed(ctx context.Context) error {
 	if report.damaged() {
 		return nil
 	}
-	db, err := openPebble(r.o, &damage{}, true) // for writing, Pebble would drop the changes after damage in the log
+	db, err := openPebble(r.o, &damage{}, true) // opened for writing, Pebble drops the changes after damage in the log
 	if err != nil {
 		return err
 	}
@@ -515,7 +515,7 @@ func (a *assembly) finish() error {
 		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
 	}
 	live := a.from.Backups == nil && a.from.Last == nil // the only other source is a second copy
-	if a.noMark == nil {                                // keep the mark's numbers: the next card may have another mark
+	if a.noMark == nil {                                // keep the mark's numbers: Settle may find another mark
 		for _, name := range slices.Sorted(maps.Keys(a.marked.Series)) {
 			known = raise(known, Lead{Series: name, There: a.marked.Series[name].Last}, series)
 		}
@@ -546,14 +546,14 @@ func (a *assembly) finish() error {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
 	for _, w := range behind {
-		known = a.lacks(known, w.Series, series) // these must be settled, even if no medium has them any more
+		known = a.lacks(known, w.Series, series) // must be settled, even if no medium has these leads any more
 		a.row.MarkLost = a.row.MarkLost || w.endless()
 	}
 	settled, bad := readJSON[[]Lead](a.db, keySettled)
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
 	known = a.lacks(known, a.ends, series)
 	h, worse := readHoles(a.db)
-	for _, l := range a.ends { // an old state of the box may have sold on and then rotted: its mark bounds nothing
+	for _, l := range a.ends { // the box may have sold from an older state of its store, whose mark then bounds nothing
 		a.row.MarkLost = a.row.MarkLost || !live && a.lacks(nil, []Lead{l}, series) != nil &&
 			!h.has(series[l.Series].Sequence, l.There)
 	}
@@ -664,7 +664,7 @@ func (a *assembly) checkMark() error {
 	j, err := newMarkJudge(a.db)
 	m := j.look(a.o.FS, a.o.MarkPath)
 	same := j.row == (markRow{}) || lineOf(m.generation) == lineOf(j.row.Generation)
-	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // gone: row is a backup's, the mark may be newer
+	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // gone: j.row is a backup's, the mark may be newer
 	return onlyIf(!errors.Is(err, ErrCorrupt), err)
 }
 

@@ -35,7 +35,7 @@ type mender struct {
 type mendedSeries struct {
 	name    string
 	row     Reach    // the row according to the media
-	open    bool     // the copy that has the row names no number
+	open    bool     // row.Last is not known: the copy that has the row names no number
 	end     Reach    // the row according to the end of the journal
 	at      int64    // of the last link, Unix ns
 	from    []uint64 // positions at which its holes begin
@@ -142,7 +142,7 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach adds to the latest hole the numbers that have no link: those after the series' last number, up to the given
+// reach adds to the latest hole the numbers that have no link: those after the series' last number and before the given
 // number.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {

@@ -272,8 +272,8 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name takes from the mark the names of series whose rows are lost. Only a mark with the store's identity has the
-// store's sequence ids.
+// name gives each series its name. If the row of a series is lost, the name comes from the mark, but only from a mark
+// with the store's identity: other marks have other sequence ids.
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {
@@ -377,7 +377,7 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 // copyChain is a second copy being read.
 type copyChain struct {
 	dir   string
-	parts []position // segments in order, each with its end; 0: the end of its last whole frame
+	parts []position // segments in order, each with its end; offset 0: the end of the last whole frame
 	end   *logEnd
 	bad   []string // the parts that cannot be read
 }

@@ -162,7 +162,7 @@ type histories struct {
 	// The next five fields are about the medium being read:
 	reached   copyState
 	gave      map[uint32][]uint64 // positions of the links that came only from this medium, by sequence
-	confirmed map[uint32]uint64   // the last position at which it agrees with earlier media, by sequence
+	confirmed map[uint32]uint64   // the last position at which the medium agrees with earlier media, by sequence
 	diverged  map[uint32]bool
 	taken     int
 }
@@ -320,8 +320,8 @@ func (a *assembly) expect() {
 	a.meter.total = 4 * total
 }
 
-// RepairRecord describes the repair that made a store. The store keeps it until the audit trail has it. It is written
-// before the new store gets its name: a crash never leaves a repaired store without it.
+// RepairRecord describes the repair that made a store. The store keeps the record until the audit trail has it. The
+// record is written before the new store gets its name: a crash never leaves a repaired store without its record.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
 	Damaged string    `json:"damaged"` // the damaged store's folder

@@ -18,7 +18,7 @@ import (
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · all others in JSON:
 //	                                                    "former": [][16]byte · "beat", "unsure", "backup": time.Time ·
-//	                                                    "feed": uint64, before the first announcement of this identity ·
+//	                                                    "feed": uint64, below all announcements of this identity ·
 //	                                                    "segments": segmentsRow · "mark": markRow · "restored":
 //	                                                    Restoration · "restorations": []Gap · "behind": []Witness ·
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord ·
@@ -338,7 +338,7 @@ type link struct {
 	Number      uint64
 	From, State State
 	Revision    uint32
-	Entry       [32]byte // of the entry row as this change wrote it
+	Entry       [32]byte // digest of the entry row as this change wrote it
 	Parts       []partDigest
 	Counters    []count
 }

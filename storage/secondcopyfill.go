@@ -64,8 +64,8 @@ func storeState(r pebble.Reader) (copyState, error) {
 	return now, errors.Join(err, bad)
 }
 
-// between writes the store's links that lie between two states of the log, and the present rows of these links. The
-// caller must flush.
+// between adds the store's links that lie between two states of the log, the present rows of these links, the
+// announcements in between, and all holes. The caller must flush.
 func (f *filler) between(from, to copyState) error {
 	for _, sequence := range slices.Sorted(maps.Keys(to.Series)) {
 		begin, end := from.Series[sequence], to.Series[sequence]
@@ -146,7 +146,7 @@ func (f *filler) copyHoles() error {
 			return nil // copied with its link
 		}
 		set(f.b, key, value)
-		for _, p := range row.Partial { // their links may be missing
+		for _, p := range row.Partial { // the links of these records may be missing
 			err = errors.Join(err, f.copyRow(entryKey(p.ID)), scan(f.r, partKey(p.ID, ""), partKey(p.ID+1, ""),
 				func(key, value []byte) error {
 					set(f.b, key, value)
@@ -166,8 +166,8 @@ func (f *filler) copyRow(key []byte) error {
 	return onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
-// link adds a link and the rows that it wrote. The record's entry and the rows that lead to it come only with its
-// latest link (but see whole).
+// link adds a link and the rows that it wrote. The record's entry and the rows that lead to the record are added only
+// with the record's latest link, unless whole is set.
 func (f *filler) link(key, value []byte) error {
 	l, err := decodeLink(value)
 	if err != nil {
@@ -375,7 +375,7 @@ func (b *scrubber) mend(n uint64) error {
 				return nil
 			}
 			l.replaced[n] = now
-			if err := l.roll(); err != nil { // from the next head on the segment does not count
+			if err := l.roll(); err != nil { // the head of the new segment says that segment n does not count
 				return err
 			}
 			l.void = append(l.void, n)
@@ -392,7 +392,7 @@ func (b *scrubber) mend(n uint64) error {
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// write calls fn, which writes the log. Its failure also ends the session.
+// write calls fn, which writes the log. A failure of fn also ends the session.
 func (b *scrubber) write(fn func() error) error {
 	return b.l.inTurn(b.stop, func() error {
 		if b.l.failed == nil {

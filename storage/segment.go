@@ -26,8 +26,8 @@ import (
 //
 // Frames of one group were written and synced together. A segment begins with a head: the position, name and last
 // number of each series at that time, and the place in earlier segments from which the log continues. Bytes after that
-// place in the earlier segments are void. A segment is trusted when a later head continues from it. The last segment
-// may lack bytes that a failed sync lost and the kernel still shows; it is therefore copied again from its head on.
+// place in the earlier segments are void. A segment is trusted when a later head continues from it. The last segment is
+// always copied again from its head on: a failed sync may have lost bytes of it that the kernel's cache still has.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
@@ -193,7 +193,7 @@ type logEnd struct {
 	trusted copyState // without the last segment: nothing has confirmed it
 	after   position  // where trusted ends
 	counts  uint64    // the last segment that counts; later ones are void; 0: all are void
-	unread  uint64    // unreadable bytes after the end that readState found
+	unread  uint64    // unreadable bytes after the last readable change
 	strange []uint64  // unreadable segments after counts: their content is unknown
 
 	replaced map[uint64]replaced // from the last head
@@ -361,16 +361,16 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	return &s.head, nil
 }
 
-// countedSegment is a segment that counts up to the place at; offset 0 is the end of its last whole frame.
+// countedSegment is a segment that counts up to a place (at). Offset 0 stands for the end of its last whole frame.
 type countedSegment struct {
 	at   position
 	head *segmentHead // nil: it cannot be read, because of bad
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order. from is the lowest number. It follows the heads backwards
-// from last, skipping the replaced segments (gone); after an unreadable head it goes on with the previous segment in
-// the folder.
+// chain returns, in order, the segments of a copy that count and whose number is at least from. It follows the heads
+// backwards from last, and skips the replaced segments (gone). After an unreadable head it continues with the previous
+// segment in the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)
@@ -505,9 +505,9 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with the whole frames up to an offset (0: the segment's end). lost counts unreadable bytes, or the
-// bytes below the offset that the file lacks, if more. If last is set (the segment is the log's last), frames stops
-// at unreadable bytes that may belong to a torn last group; torn counts the bytes from there.
+// frames calls fn with the whole frames up to an offset (0: the segment's end). lost is the number of unreadable bytes
+// or, if larger, of bytes below the offset that the file lacks. If last is set (the segment is the log's last), frames
+// stops at unreadable bytes that may belong to a torn last group; torn is the number of bytes from there on.
 func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
 	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
 	if upTo > 0 {

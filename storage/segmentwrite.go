@@ -36,7 +36,7 @@ type copyLog struct {
 	replaced map[uint64]replaced // see segmentHead
 }
 
-// openCopyLog continues this store's log after end, in a new segment. If end is nil, there is no log.
+// openCopyLog continues this store's log after end, in a new segment. If end is nil, it begins a new log.
 //
 // The new log begins at the place that the last head names, not at the end of the last segment: nothing has confirmed
 // that the bytes after that head are on the medium. If a sync failed, they may be in the kernel's cache only. Readers

@@ -43,7 +43,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 		return Entry{}, err
 	}
 	defer held.release()
-	s.pending.wait(code) // its Append may not be durable yet
+	s.pending.wait(code) // the record's Append may not be durable yet
 	for _, o := range drawn {
 		s.pending.wait(o)
 	}
@@ -274,7 +274,7 @@ func (s *Store) counter(origin Code, line uint32) (count, error) {
 	return n, nil
 }
 
-// ErrCursor: the sequence number that Changes got is from a lost history: the reader must start again.
+// ErrCursor: the sequence number given to Changes is from a lost history. The reader must start again.
 var ErrCursor = errors.New("the cursor is not of this store's history")
 
 // feedJump limits the random step of the sequence numbers when the store gets a new identity.

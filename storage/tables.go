@@ -60,8 +60,8 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin is called when an attempt makes a table or reads a damaged block. It waits once after each failure. Pebble
-// holds no lock here.
+// begin is called when Pebble makes a table or reads a damaged block. It waits once after each failure. Pebble holds no
+// lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
@@ -164,7 +164,7 @@ func (t *tableWrites) err() error {
 // close ends all waits of begin.
 func (t *tableWrites) close() { close(t.closing) }
 
-// tableLists returns the files in which Pebble lists its tables; nil if there is no trace of a store.
+// tableLists names the files in which Pebble lists its tables, or says that they are gone; nil: no trace of a store.
 func (o *Options) tableLists() (list []string) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -182,7 +182,7 @@ func (o *Options) tableLists() (list []string) {
 }
 
 const (
-	readFirst = 10 * time.Minute // the start is busy enough; then every scrubEvery
+	readFirst = 10 * time.Minute // after the start, which is busy enough; later passes follow every scrubEvery
 
 	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
 	readPiece = 256 << 10             // bytes between two rests
@@ -243,7 +243,7 @@ func (s *Store) LastReading() Reading {
 }
 
 // eachTable checks every block of every table, and calls tell for damaged tables. It skips a table that a compaction
-// removes: its rows are in a newer table.
+// has removed meanwhile, because the rows are in a newer table.
 func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string,
 	bad error)) error {
 	levels, err := db.SSTables()

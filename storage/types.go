@@ -174,7 +174,7 @@ func checkCounters(counters []Counter) error {
 	return nil
 }
 
-// origins returns the counters' records, without duplicates.
+// origins returns the origins of the counters, each once.
 func origins(counters []Counter) []Code {
 	var codes []Code
 	for _, c := range counters {

@@ -7,14 +7,14 @@
 // was not synced:
 //
 //	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
-//	              keeps the first of them. Every sync, of any file, makes all earlier changes durable. Of appended bytes
-//	              a beginning survives.
-//	CreationOnly  Of the unsynced changes of folders, any new entry may or may not survive; no removal does. Pebble's own
-//	              MemFS has these rules.
-//	Strict        POSIX promises no more: each unsynced change of a folder may survive or not, in any combination. Only a
-//	              sync of the folder makes its entries durable; a sync of a file does not. A rename is one change, so that
-//	              a file never loses both of its names. Each sector of 512 bytes that was written and not synced may
-//	              survive or not; the sectors between read as zeros.
+//	              loses only the last of them. Every sync, of any file, makes all earlier changes durable. Of appended
+//	              bytes a beginning survives.
+//	CreationOnly  Of the unsynced changes of folders, any new entry may or may not survive; no removal does. Pebble's
+//	              own MemFS has these rules.
+//	Strict        POSIX promises no more: each unsynced change of a folder may survive or not, in any combination. Only
+//	              a sync of the folder makes its entries durable; a sync of a file does not. A rename is one change, so
+//	              that a file never loses both of its names. Each sector of 512 bytes that was written and not synced
+//	              may survive or not; the sectors between read as zeros.
 //
 // # Failed syncs
 //

@@ -26,7 +26,7 @@ type op struct {
 	to    *node // nil: the entry is removed
 	from  *node // of a removal: what it removed
 	group int   // the two halves of a rename have the same group
-	lost  bool  // a sync of the folder failed: no later one makes it durable
+	lost  bool  // a sync of the folder failed: no later sync makes the change durable
 }
 
 // apply makes the change in a folder's entries. A removal removes only the file that had the name at that time, not a

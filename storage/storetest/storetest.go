@@ -29,7 +29,7 @@ func Settle(ctx context.Context, s *storage.Store, n uint64, reason string, poss
 		}
 		if next.Known+n > next.Here {
 			text = strings.Replace(text, "-N", fmt.Sprint("-", next.Known+n), 1)
-		} else if next.Open { // the last word is of numbers that were never given
+		} else if next.Open { // drop the last word: its numbers were never given
 			text = text[:max(strings.LastIndex(text, ", "), len(next.Series)+1)]
 			if text == next.Series+":" {
 				text += storage.NoNumbers
