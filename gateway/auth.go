@@ -55,7 +55,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 	return k
 }
 
-// SetTokens replaces the table of tokens. Admitted requests continue, but GET /dte/cambios gives no result any more.
+// SetTokens replaces the table of tokens. Admitted requests continue; only GET /dte/cambios checks its token again.
 func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential returns the token in x-api-token or in Authorization: Bearer (SPEC section 5), or "".

@@ -88,7 +88,7 @@ type Options struct {
 	Types func(path string) *bundle.Type
 	// Issued returns the document types that the branch issues today, for the contract. Default: all known types.
 	Issued func() []*bundle.Type
-	// The fields below are settings: see deploy/dted.toml.
+	// The fields from here to Access are settings: see deploy/dted.toml.
 	PaymentCodes   map[string]string
 	RequireKey     bool
 	Slug           string // first part of the paths in dteJsonUrl and dtePdfUrl; if empty, these paths are not served
@@ -187,7 +187,7 @@ func (g *Gateway) bound() {
 	o.Registry.MustRegister(g.logins.Counter())
 }
 
-// ownHost refuses requests to the operators' listener that name another host (see door.OwnHost).
+// ownHost refuses requests without TLS to the operators' listener that name another host (see door.OwnHost).
 func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if !ctx.IsTLS() && !door.OwnHost(ctx.LocalAddr(), string(ctx.Host())) {
@@ -445,8 +445,8 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	return made, nil
 }
 
-// publicPage serves a page of the contract to anybody, within the limits of stranger. By default, /docs is in Spanish,
-// and /openapi.json, which programs read, in English.
+// publicPage serves a page of the contract to anybody, at the rate that the method stranger permits. By default, /docs
+// is in Spanish, and /openapi.json, which programs read, in English.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err := cmp.Or(g.stranger(ctx), reply.CheckQuery(ctx, []string{"lang"})); err != nil {
 		return err

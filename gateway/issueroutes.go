@@ -28,7 +28,7 @@ type issuing struct {
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo} to create a document of any type. A path of no type is answered as unknown.
+// issuingRoute adds POST /dte/{tipo} for documents of any type. It answers 405 to a path that only GET has, else 404.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)

@@ -261,8 +261,8 @@ func (g *Gateway) overQuota(wait time.Duration) error {
 		Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 }
 
-// affordsLarge refuses n bytes, over 32 KiB, from a token that sends large bodies too fast. It is called before the
-// body is read, so that a flood of large bodies does not slow the other tokens.
+// affordsLarge refuses n bytes of a body over 32 KiB from a token that sends such bodies too fast. It is called before
+// these bytes are read, so that a flood of large bodies does not slow the other tokens.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")

@@ -21,9 +21,9 @@ type cache struct{ dir string }
 
 const (
 	sealName  = "seal"
-	newPrefix = "new-" // prefix of a folder that is being written
-	newFor    = time.Hour
-	maxKept   = 32 // folders that a start keeps, about 8 MB each
+	newPrefix = "new-"    // prefix of a folder that is being written
+	newFor    = time.Hour // an older unfinished folder is removed
+	maxKept   = 32        // folders that a start keeps, about 8 MB each
 )
 
 // openCache opens the cache and removes folders that no start will use.

@@ -23,7 +23,7 @@ type meter struct {
 	reserve     int64             // the part of the budget that is not granted yet; negative if the call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
 	since       time.Time         // when the first slice was spent
-	worked      time.Duration     // processor time of the thread at the moment since
+	worked      time.Duration     // processor time that the thread had used when the first slice was spent
 	late        bool              // the call was ended because of limit
 }
 

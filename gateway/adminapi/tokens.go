@@ -12,7 +12,7 @@ import (
 )
 
 // Keeper makes and ends tokens, and records these acts in the audit trail. When a method returns, its change is in
-// force. Each method returns the token for JSON; only a new or rotated token has its secret.
+// force. Each method returns a token, or all tokens, as a value for JSON; only a new or rotated token has its secret.
 type Keeper interface {
 	Tokens() any // all tokens
 	NewToken(by By, name string, point int64, permissions []string) (any, error)

@@ -150,7 +150,7 @@ func foreign(got []byte, fault func(string, ...any)) {
 		Errors  []struct{ Code, Message string }
 	}
 	if json.Unmarshal(got, &said) != nil {
-		return // the schema says so
+		return // the check against the schema reports it
 	}
 	texts := []string{said.Message}
 	for _, e := range said.Errors {

@@ -71,7 +71,7 @@ func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(name)
 }
 
-// resolve follows a reference to an object, whose pointer it returns.
+// resolve follows a reference, if v is one, and returns the object and its JSON pointer.
 func (p *parser) resolve(v any, at string) (map[string]any, string) {
 	m := v.(map[string]any)
 	ref, ok := m["$ref"].(string)

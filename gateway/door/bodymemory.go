@@ -122,7 +122,7 @@ func (a *Body) grow(announced int) error {
 	return nil
 }
 
-// afford calls pace with the announced size of a large body or, for a body in chunks, at each growth.
+// afford calls pace once with the announced size of a large body or, for a body in chunks, with each growth.
 func (a *Body) afford(announced, size int) error {
 	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
 		return nil

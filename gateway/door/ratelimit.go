@@ -112,7 +112,7 @@ func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }
 
-// Take admits one attempt and returns 0, or how long the caller must wait.
+// Take admits one attempt and returns 0, or admits nothing and returns how long the caller must wait.
 func (b *Buckets) Take(name string, now time.Time) time.Duration { return b.TakeMany(name, 1, now) }
 
 // TakeMany is Take for n attempts at once; n is at most burst.

@@ -92,8 +92,8 @@ type contract struct {
 	operations []string
 }
 
-// say returns the text en in the contract's language. In Spanish it is es, the form's own text, or else the entry of en
-// in the map spanish.
+// say returns the English text en in the contract's language. The Spanish text is the form's own (es) or, if es is
+// empty, the translation of en in the map spanish.
 func (c *contract) say(en, es string) string {
 	if c.spanish == nil {
 		return en
@@ -290,7 +290,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
 	}
-	f := fieldsOf(m)[0] // the description that the decoder uses
+	f := fieldsOf(m)[0] // the description that reader uses
 	shape := f.shape
 	switch {
 	case shape == isObject:

@@ -112,8 +112,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target returns where a form's member with this To goes in the facts: the place, and the fact's name there; "" is the
-// member's own name.
+// target returns where in the facts a form's member with a certain To (to) is put: the place, and the fact's name
+// there. An empty name stands for the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:

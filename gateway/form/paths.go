@@ -95,8 +95,8 @@ func totalName(field string) string {
 }
 
 // unread returns the paths, without indexes, of the facts that are missing because of faults. A total that depends on
-// such a fact cannot be computed. For an unknown member, unread returns the object around the member, because the name
-// may be a misspelt name of that object's member.
+// such a fact cannot be computed. For an unknown member, unread returns the object around it, because the name may be
+// a misspelling of a member that the object should have.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path

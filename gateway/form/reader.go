@@ -114,8 +114,8 @@ func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member
 	return dte.Obj(members...)
 }
 
-// put adds a fact to an object's members. Two members of a request may have the same fact; their values must be equal.
-// The stored facts could not be read again with the fact twice. path is the request's member.
+// put adds a fact to an object's members. Two members of a request may make the same fact; their values must be equal.
+// The fact is added once: stored facts with a repeated name could not be read again. path is the request's member.
 func (r *reader) put(members []dte.Member, name string, v dte.Value, path string) []dte.Member {
 	i := slices.IndexFunc(members, func(m dte.Member) bool { return m.Name == name })
 	if i < 0 {
@@ -348,7 +348,7 @@ func (r *reader) faulty(path string) bool {
 // Kinds of identity documents (CAT-022) with a fixed number of digits.
 const (
 	kindDUI = "13" // 9 digits
-	kindNIT = "36" // 14 digits, or the 9 digits of the DUI: it replaced the NIT of persons
+	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons
 )
 
 // identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because MH's layouts write them

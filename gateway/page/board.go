@@ -334,8 +334,8 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error in the log stays red. A trouble that lasts longer has a line of its own, or is logged
-// again.
+// fresh is how long an error in the log stays red, and a warning yellow. A trouble that lasts longer has a line of its
+// own, or is logged again.
 const fresh = time.Hour
 
 func troubleLevel(x Trouble, now time.Time) string {

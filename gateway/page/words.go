@@ -23,7 +23,7 @@ var words = table[map[string][2]string](wordsFile)
 var noticesFile []byte
 
 // logged maps each warning and error in the log (in English) to a sentence for the Spanish page. A test checks that
-// none is missing.
+// every message has a sentence.
 var logged = table[map[string]string](noticesFile)
 
 // table decodes an embedded file. It panics if the file, which is part of the program, has a fault.

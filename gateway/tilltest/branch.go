@@ -42,7 +42,7 @@ type Branch struct {
 	Engine *engine.Engine
 	Store  *storage.Store
 
-	ahead  atomic.Int64 // of the process's clock, in nanoseconds
+	ahead  atomic.Int64 // the branch's clock minus the process's, in nanoseconds
 	client *http.Client
 	done   sync.WaitGroup
 }

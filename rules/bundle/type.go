@@ -169,8 +169,8 @@ const (
 	ToNone     = "none"     // no fact: the gateway itself reads the member
 	ToAppendix = "apendice" // an entry of the appendix, under Label
 	ToPayments = "resumen.pagos"
-	ToSummary  = "resumen."
-	ToLine     = "line." // prefix: a member of the only line, in types with one object as body
+	ToSummary  = "resumen." // prefix: a member of resumen
+	ToLine     = "line."    // prefix: a member of the only line, in types with one object as body
 )
 
 // View lists what the printed version of a type shows in addition to the fields that all types have.

@@ -126,8 +126,8 @@ const lines = 7
 // constantAt is where the answer of Constant lies: between the description and the buffer.
 const constantAt = 48 << 10
 
-// Constant is Small with a guest that gives all sales but the golden case's the same answer: the real module's answer
-// to the sale of a test, at a thousandth of the size.
+// Constant is Small with a guest that answers with out, for example with the real module's answer to a test's sale. The
+// guest has a thousandth of the real module's size.
 func Constant(t testing.TB, name string, out *abi.Output) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
@@ -138,8 +138,8 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 }
 
 // Small replaces the module by a guest of a few hundred bytes with the plugin's description. The guest refuses a sale
-// of seven lines, its one golden case, or of the largest number of lines; for another number it runs the code. Therefore
-// the bundle passes every step of an activation.
+// of seven lines (the bundle's only golden case) or of the largest number of lines, and runs code for all other sales.
+// The bundle passes every step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)

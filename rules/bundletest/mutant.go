@@ -73,8 +73,8 @@ func bend(data []byte, r *rand.Rand) []byte {
 	return data
 }
 
-// canonicalArchive writes entries with the date and flags of a bundle, so that only the mutation differs; or else with
-// one other difference in each entry. The compressor's level is random.
+// canonicalArchive writes entries. If alike is set, they have the date and flags of a bundle, so only the mutation
+// differs; otherwise each entry has one more difference. The compressor's level is random.
 func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -201,7 +201,7 @@ type jsonMember struct {
 	value []byte
 }
 
-// mutantJSON changes the structure of a document at some depth; where it is neither an object nor a list, the bytes.
+// mutantJSON changes the structure or a value of a JSON document, at any depth. If text is not JSON, it changes bytes.
 func mutantJSON(text []byte, r *rand.Rand) []byte {
 	trimmed := bytes.TrimSpace(text)
 	switch {

@@ -251,7 +251,7 @@ const (
 	charge    = iota // the price of a region; at the function's beginning, also the stack of its frame
 	length           // the price of a copy or fill
 	growth           // the price of a growth of memory, by its new size
-	call             // sets the stack that is left for a called function, and calls it if the call is direct
+	call             // sets the stack that is left for the called function; contains the call itself if it is direct
 	reference        // ref.func
 )
 

@@ -22,7 +22,7 @@ func (x *examination) refusal(out *abi.Output) (abi.Fault, bool) {
 	return out.Faults[i], true
 }
 
-// takes: the module accepts the documents, without absent amounts.
+// takes: the module accepts the documents, and no amount of its answers is absent.
 func (x *examination) takes(ctx context.Context) error {
 	var out abi.Output
 	for i := range x.documents {
