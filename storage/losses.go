@@ -29,7 +29,7 @@ type Restoration struct {
 	// Doubt is the largest number of changes that may be missing after the readable end of the copy, or of the mark.
 	Doubt uint64 `json:"doubt,omitempty"`
 	Known []Lead `json:"known,omitempty"` // the series whose end is missing
-	Lacks string `json:"lacks,omitempty"`
+	Lacks string `json:"lacks,omitempty"` // what the copy lacks, in words; see Sources
 }
 
 // TakenAt returns the time before which nothing is missing.
@@ -54,7 +54,7 @@ type Owed struct {
 	Since    time.Time // documents issued after this time may be missing
 	Made     string    // what the store was rebuilt from, in words; empty: not rebuilt
 	MarkLost bool      // the mark is lost: nothing bounds the last numbers
-	Why      []string  // other sources that know more, in sentences
+	Why      []string  // why documents or changes may be missing, in sentences
 	Series   []Next
 	Missing  []Missing // missing in every source
 }

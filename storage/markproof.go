@@ -283,11 +283,11 @@ func (s *Store) noteMark() {
 
 // The kinds of a MarkState.
 const (
-	MarkSound      = "sound"      // this store's, and the store has all numbers of the mark
+	MarkSound      = "sound"      // this store's; the store has all numbers of the mark, or must be settled first
 	MarkMissing    = "missing"    // there is no file
 	MarkUnreadable = "unreadable" // no slot is complete, or the medium does not return the file
 	MarkForeign    = "foreign"    // another store's
-	MarkOld        = "old"        // this store's, but the store knows a newer mark
+	MarkOld        = "old"        // of this store's family, but the store last used a newer or another mark
 	MarkLater      = "later"      // a later store's, which was restored from this store
 	MarkAhead      = "ahead"      // this store's, with numbers that the store lacks
 )

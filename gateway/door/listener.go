@@ -24,8 +24,8 @@ const handshakeTimeout = 5 * time.Second
 // connections cannot lock a till out:
 //
 //   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately, as a LAN is one /64.
-//   - If all strangers are at their limit, the oldest is closed. A friend is an address that recently sent a good
-//     token. Strangers of friends are closed last: a caller with many addresses and no token cannot displace a till.
+//   - If strangers or all connections are at their limit, the oldest stranger is closed; strangers of friends last. A
+//     friend is an address that sent a good token: a caller with many addresses and no token cannot displace a till.
 //   - A token at its limit keeps its connections; further connections with this token remain strangers.
 //
 // fasthttp has its own limits, but it answers refused connections inside its accept loop. A client that never sends its
