@@ -29,7 +29,7 @@ const (
 // somebody may have put back an old copy of the store. The first sale waits for the answer.
 type witness struct {
 	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
-	since time.Time                                           // the store's last activity
+	since time.Time                                           // since when the store may lack documents
 	done  chan struct{}
 	sure  atomic.Bool // the archive has answered
 	began time.Time
@@ -70,8 +70,8 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 	return since, reason
 }
 
-// unsure returns since when the store may lack documents; zero: there is no archive, no reason, or it has answered. The
-// question outlasts a restart: see storage.Store.Beat.
+// unsure returns since when the store may lack documents; zero: there is no archive, no reason to ask it, or it has
+// answered. The question outlasts a restart: see storage.Store.Beat.
 func (w *witness) unsure() (since time.Time) {
 	if w.ask != nil && !w.sure.Load() {
 		since = w.since

@@ -33,8 +33,8 @@ const (
 	scaTipo     = 0
 	scaTotal    = 1                // the origin's total of each kind
 	scaDescu    = scaTotal + kinds // the global discount on each kind
-	scaRetenIva = scaDescu + kinds // flag: 1 % of VAT was withheld
-	scaRenta    = scaRetenIva + 1  // flag: 10 % of income tax was withheld
+	scaRetenIva = scaDescu + kinds // flag: VAT was withheld, 1 % of the price without VAT
+	scaRenta    = scaRetenIva + 1  // flag: income tax was withheld, 10 % of the price
 	scaDevuelto = scaRenta + 1     // the amount of each kind that earlier returns gave back
 	scaIva      = scaDevuelto + kinds
 )
@@ -47,7 +47,7 @@ const (
 	colOrigen
 	colDevuelta
 	colDescuento
-	colMonto // the first amount by kind
+	colMonto // the first of the amounts by kind
 )
 
 const (
@@ -58,7 +58,7 @@ const (
 
 // Line outputs, in the order of the description.
 const (
-	outMonto     = 0 // the first amount by kind
+	outMonto     = 0 // the first of the amounts by kind
 	outDescuento = kinds + iota - 1
 	outNoGravado
 	outIva
@@ -83,8 +83,8 @@ const cent = sdk.One / 100
 // tributos of CAT-015 section 1 that a consumer invoice may name.
 var tributos = []string{"59", "71", "D1", "C8"}
 
-// description describes the return event. Every input except cantidad comes from the origin. The amounts of a line are
-// those before the origin's global discount.
+// description describes the return event. Every input except cantidad comes from the origin and its earlier returns.
+// The amounts of a line are those before the origin's global discount.
 var description = &abi.Description{
 	Name: "retorno",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},

@@ -202,7 +202,7 @@ func (d *doctor) rules() {
 	}
 	catalogue, bad, today := false, false, dte.Date(d.branchNow())
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))
-	valid := make(map[string]bool) // today, by kind and document
+	valid := make(map[string]bool) // whether a bundle is valid today, by kind and document
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		var b *bundle.Bundle

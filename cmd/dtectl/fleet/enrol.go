@@ -127,7 +127,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 		if b.Enrolment == nil {
 			continue
 		}
-		left := year // the year in which the next epoch began
+		left := year // the year in which the epoch above this one began
 		for epoch := b.Enrolment.Epoch; epoch > 0 && left >= year; epoch-- {
 			key := fleetproto.BoxKey(b.Name, epoch)
 			kept, _ := held.Chain.Identity.OpenEnrolment(held.lost[key], held.Chain.keys(), b.Name, epoch)

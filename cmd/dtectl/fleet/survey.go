@@ -52,7 +52,7 @@ type Survey struct {
 	Groups   []*Version
 	// Faults are faults of the store as a whole, or of one group.
 	Faults []string
-	apart  time.Duration // between this machine's clock and the store's
+	apart  time.Duration // difference between this machine's clock and the store's
 }
 
 // Lost returns the number of branches for which the store has lost an object or shows an older one, plus the number of
@@ -401,7 +401,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				"if this centre has kept it; otherwise put it back from the store's versions", v.Hole, v.Group)
 		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
-			if n < v.Last.Version || n > v.Last.Version+maxMends { // a thief wrote a far version
+			if n < v.Last.Version || n > v.Last.Version+maxMends { // earlier, or so far above that a thief wrote it
 				continue
 			}
 			data, err := s.Chain.kept(v.Group, n)

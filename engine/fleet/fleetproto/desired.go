@@ -103,8 +103,8 @@ type Rollout struct {
 	Held bool `json:"held,omitempty"`
 	// The centre requires these values before it opens the next ring. Boxes ignore them.
 	SoakSeconds int64 `json:"soak_seconds,omitempty"`
-	MinSuccess  int   `json:"min_success,omitempty"`               // boxes
-	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // of 10,000 boxes that tried
+	MinSuccess  int   `json:"min_success,omitempty"`               // boxes that must have applied the state
+	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // most failed boxes of 10,000 that tried
 }
 
 // ClosedPoint is a branch's point of sale for which no box issues further numbers in a year.

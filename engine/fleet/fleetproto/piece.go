@@ -67,7 +67,7 @@ type WholeCopy struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch" is:"name"`
 	Epoch  int64     `json:"epoch" is:"set"`
-	Piece  int64     `json:"piece" is:"set"` // 1 or more
+	Piece  int64     `json:"piece" is:"set"` // number of the last piece, from 1
 	At     time.Time `json:"at" is:"set"`
 }
 

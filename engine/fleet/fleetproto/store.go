@@ -4,12 +4,12 @@
 //	fleet/v1/rules/<sha256>                   a signed bundle                                           created once
 //	fleet/v1/settings/<sha256>                Settings                                                  created once
 //	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once
-//	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: which box has a branch     director            created once
+//	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: which box has a branch     director            may be replaced
 //	fleet/v1/status/<branch>/<epoch>.jws      Status: the state of the branch       the box             overwritten
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once
-//	copy/v1/<branch>/<epoch>/<segment>        a segment of the second copy's log                        created once
-//	copy/v1/<branch>/<epoch>/part/<n>-<n>     the same bytes as the segments of these numbers           created once
-//	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
+//	copy/v1/<branch>/<epoch>/<piece>          Piece: bytes of the second copy       the box             created once
+//	copy/v1/<branch>/<epoch>/part/<n>-<n>     a part: the bytes of several pieces   the box             may be replaced
+//	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the copy is in the store   the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
 // payload names its kind and chain (Head), its owner and its number, so that no object can replace another. Times are
@@ -135,7 +135,7 @@ func WholeKey(branch string, epoch int64) string {
 // is the name of the folder in StatusFolder.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
-	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // for no number, the keys below differ
+	epoch, _ = strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64) // 0 for no number: then the keys differ
 	return branch, epoch, epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 

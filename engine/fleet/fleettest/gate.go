@@ -209,7 +209,7 @@ func (g *Gate) Return(digest, reason string) {
 // File is a fleet.File in memory. It calls Commit before and after each write, as Gate does.
 type File struct {
 	Commit func(what string, done bool)
-	Fail   error // of the next writes
+	Fail   error // the error of the next writes; nil: they succeed
 
 	mu   sync.Mutex
 	data []byte

@@ -1,4 +1,4 @@
-// Package fleettest is an object store in memory that can fail every request, for the tests of a chain.
+// Package fleettest has an object store in memory that can fail each request, and a shelf of rules, to test chains.
 package fleettest
 
 import (

@@ -314,7 +314,7 @@ type progress struct {
 	Piece  int64            `json:"piece"` // number of the last piece
 	Digest string           `json:"digest"`
 	Bytes  int64            `json:"bytes"`
-	Files  map[string]int64 `json:"files"` // sizes
+	Files  map[string]int64 `json:"files"` // sizes in bytes, by name
 
 	folder  string
 	written map[string]bool // files that were written since the last note

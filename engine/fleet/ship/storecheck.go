@@ -153,7 +153,7 @@ type rollUp struct {
 	s     *Shipper
 	c     chest
 	until state           // the end of what was shipped
-	held  []cargo         // parts
+	held  []cargo         // valid parts in the store
 	made  map[string]bool // keys of the parts that were written
 	lost  []Span          // pieces that neither the store nor the second copy has
 
