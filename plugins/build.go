@@ -1,5 +1,5 @@
-// Package plugins builds the rule bundles of this repository. Each subfolder is a document type with one module, and
-// has a folder for each generation of MH's schema that the module supports.
+// Package plugins builds the rule bundles of this repository. The subfolder of a document type has one module, and a
+// folder for each generation of MH's schema that the module supports.
 package plugins
 
 import (

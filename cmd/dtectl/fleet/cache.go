@@ -23,7 +23,7 @@ import (
 )
 
 // A store may lose an object, or return an older object in its place, and no signature shows this. The centre's own
-// disk therefore keeps the newest status of each branch, and each published version.
+// disk therefore keeps the number of each branch's newest status, and the enrolments and versions that it has seen.
 
 // seen describes the statuses and acts of a branch that the centre has read.
 type seen struct {

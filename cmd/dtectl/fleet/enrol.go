@@ -101,8 +101,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// whole returns an error if the store has lost or altered an enrolment: it may name the box or the points of sale of a
-// new enrolment.
+// whole returns an error if the store has lost or altered an enrolment: the lost one may name the box or the points of
+// sale of a new enrolment.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.Lost != "" {

@@ -1,6 +1,6 @@
 // Package fleet is dtectl fleet, central IT's side of a chain. It publishes the desired state of the branches, widens,
 // holds and takes back roll-outs, and reads the branches' reports. There is no server and no database: the chain's
-// object store contains everything, and each object is signed by its author.
+// object store contains everything, and signatures prove who wrote each object or named its digest.
 package fleet
 
 import (
