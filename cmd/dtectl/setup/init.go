@@ -73,8 +73,8 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 // askFor is the time limit of neverSold's requests to the chain's store.
 const askFor = 30 * time.Second
 
-// neverSold returns an error if the chain's store has a copy of this branch's store, whose numbers a new store would use
-// again, from 1. It also returns an error if the chain's store does not answer, unless NewBranch names the branch.
+// neverSold returns an error if the chain's store has a copy of this branch's store: a new store would use its numbers
+// again. It also returns an error if the chain's store does not answer, unless NewBranch names the branch.
 func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	if cfg.Fleet == nil {
 		return nil
