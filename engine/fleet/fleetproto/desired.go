@@ -269,7 +269,7 @@ type Enrolment struct {
 	// After is the version of the group's desired state that the box must verify before it issues numbers, because that
 	// version closes points of sale. 0: none.
 	After int64 `json:"after,omitempty"`
-	// Highest is the branch's highest epoch when the director signed this enrolment again with another key; otherwise 0.
+	// Highest is the branch's highest epoch when the director signed this enrolment again with another key; else 0.
 	// A box accepts the enrolment only if the store also has a trusted enrolment of epoch Highest or later.
 	Highest int64 `json:"highest,omitempty"`
 	// Stolen: somebody else has had a key of an earlier box. Statuses of earlier epochs do not count.
