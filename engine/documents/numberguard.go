@@ -125,8 +125,9 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 }
 
 // Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
-// all, maxOthers of other points on each day, because other branches may archive many documents every day.
-const maxOwn, maxOthers = 500, 50
+// all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
+// maxOthers. Other branches may archive many documents every day.
+const maxOwn, fewOthers, maxOthers = 500, 50, 500
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
 // from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
@@ -134,7 +135,17 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	if g.archive == nil {
 		return nil
 	}
-	own, held := 0, make(map[string]uint64)
+	held := make(map[string]uint64)
+	err := g.weighDays(ctx, points, from, to, fewOthers, held)
+	if err == nil {
+		err = g.weighDays(ctx, points, from, to, maxOthers, held)
+	}
+	return err
+}
+
+func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time, most int,
+	held map[string]uint64) error {
+	own := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && own < maxOwn; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
 			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
@@ -162,7 +173,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 			} else {
 				others++
 			}
-			if own == maxOwn || others == maxOthers {
+			if own == maxOwn || others == most {
 				g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "day",
 					dte.Date(day))
 				break

@@ -53,7 +53,7 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 // keeps the hold, and a hold that comes later is added.
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
-	const crowded = "a day of the issuer's other branches"
+	const crowded, busy = "a day of the issuer's other branches", "among other branches' documents"
 	const first, second, third = "00/01/M001/P001/2026", "00/03/M001/P001/2026", "00/14/M001/P001/2026"
 	for name, c := range map[string]struct {
 		archived map[string]string // control numbers, by day
@@ -74,6 +74,8 @@ func TestAskArchive(t *testing.T) {
 		"another establishment": {map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}, nil},
 		"no control number":     {map[string]string{"DTE-01": "2026-11-23"}, nil},
 		crowded:                 {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22"}, map[string]uint64{first: 4}},
+		busy: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			map[string]uint64{first: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			quiet := slog.New(slog.DiscardHandler)
@@ -100,7 +102,7 @@ func TestAskArchive(t *testing.T) {
 				}
 			}
 			objects, n := bucket{"tienda/DTES/test/2026/11/23/x.pdf": nil}, byte(100)
-			for i := 0; name == crowded && i < 600; i++ {
+			for i := range map[string]int{crowded: 600, busy: 300}[name] {
 				objects[fmt.Sprintf("tienda/DTES/test/2026/11/23/%s.json", dte.Code{0, byte(i >> 8), byte(i)})] = fmt.Appendf(nil,
 					`{"identificacion":{"numeroControl":"DTE-01-M002P001-%015d","fecEmi":"2026-11-23"}}`, i)
 			}
