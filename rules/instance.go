@@ -29,7 +29,7 @@ type instance struct {
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // length of the message buffer
-	message  []byte // the host's copy, reused
+	message  []byte // the encoded message; its memory is reused
 	stack    [1]uint64
 }
 

@@ -252,7 +252,7 @@ func check(ok bool) uint64 {
 
 const (
 	maxDescription = 64 << 10 // bytes; the largest of the house has 4.5 KB
-	maxMessage     = 300      // letters of a fault's message: the records of documents keep warnings
+	maxMessage     = 300      // letters of a fault's message, because the records of documents keep warnings
 )
 
 // parseDescription reads a module's description, and compares the description with the interface's limits. The error

@@ -166,7 +166,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 }
 
 // Starting permits parallel compilation of modules until end is called. It is for a start, when nobody sells and every
-// core is free. end unloads the modules; their first call loads them again.
+// core is free. If the host unloads modules, end unloads those not called yet; their first call loads them again.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {

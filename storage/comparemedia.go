@@ -28,7 +28,7 @@ type Head struct {
 
 // Reach is how far one series got. In the store it is the row of a series.
 type Reach struct {
-	Sequence uint32   // of the journal
+	Sequence uint32   // the series' id, in the keys of its journal
 	Last     uint64   // the highest number
 	Position uint64   // of the last link in the journal; 0 if Head.Numbers is set
 	Hash     [32]byte // of that link

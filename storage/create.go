@@ -26,9 +26,9 @@ type Options struct {
 	FS vfs.FS
 	// Logger gets the messages of Pebble and of the store. Default: none.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium. Every change is written there too before it is acknowledged; see
-	// Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
-	// medium takes longer, the copy is no longer live.
+	// SecondCopy is a folder on another medium; empty: no copy. While the copy is live, every change is written there
+	// too before it is acknowledged; see Assemble. SecondPatience is how long a change waits for the second copy,
+	// default 2 s; if the medium takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
 	// Carry, if not nil, is called after each change is on the second copy's medium, with the file and the offset at
@@ -48,7 +48,7 @@ type Options struct {
 
 	segment  uint64       // size of the second copy's segments, bytes
 	readOnly bool         // set by OpenReadOnly
-	tables   *tableWrites // set by Open: watches Pebble's failed writes
+	tables   *tableWrites // set by Open: paces Pebble's failing writes of tables
 	exit     func(int)    // os.Exit
 }
 

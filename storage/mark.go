@@ -35,7 +35,7 @@ type mark struct {
 
 	mu    sync.Mutex
 	wrote sync.Cond
-	known map[string]Reach // sequences, and numbers durable in the store
+	known map[string]Reach // of each series: its sequence id, and its last number that is durable in the store
 	said  map[string]Reach // like known, but durable in the file
 	busy  bool             // the writer is writing
 }
@@ -246,7 +246,7 @@ type markFile struct {
 	said *Head // what was read
 
 	f          vfs.File
-	slot       int           // bytes
+	slot       int           // length of a slot, in bytes
 	generation atomic.Uint64 // on the disk; only the writing goroutine uses the other fields
 	torn       bool          // the other slot is damaged: it may have held the newer generation
 	buf        []byte

@@ -298,7 +298,7 @@ type MarkState struct {
 	Used string // path of the store's mark when the store was last open; empty: not known
 	Kind string
 	What string // the kind and its reason, in a sentence
-	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead or MarkOld.
+	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead or MarkOld; nil: the store lacks none.
 	Ahead *Witness
 
 	generation uint64

@@ -377,8 +377,8 @@ type CopyState struct {
 	There   bool // there is a copy
 }
 
-// LookAtCopy compares the end of a second copy with a store that is open for reading, and changes nothing. ErrNoStore
-// if the copy is another store's; ErrCorrupt if the copy's end cannot be read.
+// LookAtCopy compares the end of a second copy with a store that is open for reading, and changes nothing. Errors:
+// os.ErrNotExist, ErrNotMounted; ErrNoStore if the copy is another store's; ErrCorrupt or ErrUnreadable.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	return use(s, "second copy", func() (CopyState, error) {
 		c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub

@@ -24,7 +24,7 @@ type Sources struct {
 	// Part asks another place, for example the archive, for a part that no medium here has; nil if the place lacks the
 	// part. The bytes must have the journal's digest.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
-	Possible Possible // for Assembled.Owed
+	Possible Possible // finds the series that may have begun, for Assembled.Owed
 	// Dry makes the store under another name, as a test, and removes it.
 	Dry bool
 }
@@ -147,7 +147,7 @@ func (r *assembly) run(ctx context.Context) error {
 		if err := errors.Join(makeParents(fs, r.o.Dir), makeParents(fs, r.o.MarkPath)); err != nil {
 			return err
 		}
-		lock, err := fs.Lock(r.o.Dir + ".lock") // an old store would have a lock of its own
+		lock, err := fs.Lock(r.o.Dir + ".lock") // the store is gone, and its own lock with it
 		if err != nil {
 			return cmp.Or(onlyIf(errors.Is(err, syscall.EAGAIN), fmt.Errorf("%w (%w)", ErrInUse, err)), err)
 		}

@@ -417,7 +417,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 			c.parts = append(c.parts, s.at)
 		}
 	}
-	for _, n := range slices.Backward(end.strange) { // in order
+	for _, n := range slices.Backward(end.strange) { // the highest number is first in strange
 		if _, err := loadSegment(fs, dir, n); err == nil && n > end.counts {
 			c.parts = append(c.parts, position{Segment: n})
 		}

@@ -45,7 +45,7 @@ type parameter struct {
 }
 
 type answer struct {
-	content map[string]*jsonschema.Schema // by media type; nil: bytes
+	content map[string]*jsonschema.Schema // by media type; a nil schema: not JSON
 	headers []string                      // required headers
 	seen    int
 }

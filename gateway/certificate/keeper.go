@@ -17,7 +17,7 @@ type Keeper struct {
 	live             atomic.Pointer[tls.Certificate]
 
 	mu   sync.Mutex
-	seen [2]Stamp // versions of the two files read last
+	seen [2]Stamp // versions of the two files at the last reading
 	err  error    // the error of the last reading
 }
 

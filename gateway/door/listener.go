@@ -39,7 +39,7 @@ type Listener struct {
 	mu       sync.Mutex
 	open     int
 	by       map[netip.Addr]*callers
-	tokens   map[int64]int        // number of known connections of each token
+	tokens   map[int64]int        // number of each token's connections that are not strangers
 	unknown  list.List            // of *visitor: strangers whose address is not in friends, oldest first
 	familiar list.List            // of *visitor: strangers whose address is in friends, oldest first
 	friends  map[netip.Addr]int64 // value of turn at an address's last good token

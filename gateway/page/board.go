@@ -38,7 +38,7 @@ type board struct {
 	Deadlines     []fact   // Note is the moment, Value is the time left
 	Live, Coming  []fact   // document types with the version of their rules
 	RulesRefused  []fact   // stored rules that may not be used
-	Rejecting     []string // a sentence for each rule in force whose documents MH refuses
+	Rejecting     []string // a sentence for each rule in force that is most likely wrong
 	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact
 	Box           []fact
@@ -535,7 +535,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is how many documents of one kind an hour has. The kind is a CSS class and a key of words.json.
+// part is how many documents of one kind an hour has. The kind is a CSS class, and the end of a key of words.json.
 type part struct {
 	kind string
 	n    int

@@ -51,7 +51,7 @@ const (
 	I64Mul      = 0x7e
 	I32WrapI64  = 0xa7
 	I64ExtendU  = 0xad
-	Empty       = 0x40 // the type of a block that gives nothing
+	Empty       = 0x40 // the type of a block without results
 )
 
 // Function of a module. It is exported under Export, if that is not "".
@@ -70,7 +70,7 @@ type Import struct {
 
 // Module to assemble. Function indexes begin with the imports. It exports its memory as "memory", unless NoMemory.
 type Module struct {
-	Types     [][]byte // for blocks: see Type; those of functions follow
+	Types     [][]byte // types of blocks (see Type); Bytes adds the types of functions
 	Imports   []Import
 	Functions []Function
 	Globals   [][]byte // type, mutable, initial expression with its end
@@ -78,7 +78,7 @@ type Module struct {
 	NoMemory  bool
 	Table     []int // functions in the table
 	Tables    int   // further tables, each of 100,000 items
-	Start     int   // 1 + the function that starts the module
+	Start     int   // 1 + the index of the start function; 0: there is none
 	Data      map[int]string
 	Exports   [][]byte // further exports: see Name
 	Custom    []byte   // content of a custom section, with its name

@@ -31,12 +31,12 @@ var TypeParts = []string{typePart, formPart, viewPart}
 // Type is a bundle's description of a document type: its properties, a till's request, and the printed version.
 type Type struct {
 	Document   string `json:"-"`    // CAT-002, from the manifest
-	Name       string `json:"name"` // in the API; it never changes, because stored documents are listed by it
+	Name       string `json:"name"` // in the API; it never changes, because stored documents are listed under it
 	Es         string `json:"es"`
 	En         string `json:"en"`
 	Path       string `json:"path"`       // POST /dte/<path>
 	Operation  string `json:"operation"`  // operationId of the contract
-	Permission string `json:"permission"` // required for issuing; "": the permission for issuing its origin
+	Permission string `json:"permission"` // required for issuing; "": the permission for issuing the origin
 	Effect     Effect `json:"effect"`     // of a document on its origin; it never changes
 	// Origins are the types of document that a document of this type may refer to, such as the sale that a note
 	// corrects.

@@ -153,7 +153,7 @@ func small(t testing.TB, name string, code []byte, data map[int]string) Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := func(n int) []byte { // whether the input has another number of lines than n
+	other := func(n int) []byte { // code that tests whether the input has another number of lines than n
 		input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64,
 			len(d.Scalars)), Lines: make([]int64, n*len(d.Columns)), N: n})
 		return w.Join(w.Op(w.LocalGet, 0), w.I32Const(len(input)), []byte{0x47})

@@ -42,7 +42,7 @@ type module struct {
 	imported  int   // imported functions come first in the index space
 	functions []int // type of each function
 	globals   int   // the module's own; metering adds two after these
-	start     int   // 1 + the function that starts the module
+	start     int   // 1 + the index of the start function; 0: there is none
 	bodies    []*scan
 	work      work // estimate for compiling the module
 }

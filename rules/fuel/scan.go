@@ -12,7 +12,7 @@ type scan struct {
 	m          *module
 	r          *reader
 	results    int
-	locals     int // including its parameters
+	locals     int // of the function, its parameters included
 	blocks     []block
 	sets       []uint64 // see touched
 	words      int      // of each set
@@ -26,14 +26,14 @@ type scan struct {
 	// Estimates of the compiler's work:
 	instructions int
 	values       int // values that instructions compute
-	widest       int // parameters and results of a call
+	widest       int // most parameters and results of one call
 	passed       int // parameters and results of all calls
 	called       int // calls, including those that metering adds
 	accesses     int // memory accesses
 	pieces       int // pieces of straight code, between two branches or labels
 	merged       int // values that are selected where control flow merges
 	moved        int // values that a compiler considers for a merge, for each way into it
-	squared      int // square of the number of considered values, for each way
+	squared      int // like moved, with the square of each merge's number of values
 	loops        int
 }
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// tree is what lies on a disk, and which changes of folders are not durable. The caller of each method holds Disk.mu.
+// tree has the content of a disk, and the changes of folders that are not durable yet. Its callers hold Disk.mu.
 type tree struct {
 	rules  Rules
 	root   *node
