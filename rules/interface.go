@@ -82,7 +82,7 @@ const (
 )
 
 // surroundings is what an instance perceives of the outside: a clock that advances by a millisecond at each reading,
-// and random numbers that are always the same. It keeps the beginning of the text that the guest writes.
+// and random numbers that are always the same. surroundings also keeps the beginning of the text that the guest writes.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG

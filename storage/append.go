@@ -14,7 +14,7 @@ import (
 
 // Append stores a record whose content depends neither on its number nor on anything read under locks. It returns when
 // the record is on the disk: from then on no crash loses the record. A crash before that leaves the whole record or
-// nothing. It returns the errors of Begin, Number and Appending.Append.
+// nothing. Errors: those of Begin, Number and Appending.Append.
 func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {

@@ -49,7 +49,7 @@ const (
 )
 
 // Progress is called with the finished amount of a long task, and with the total. Both count the same unit: bytes, or
-// items such as links of the journal. It is never called by two goroutines at once.
+// items such as links of the journal. Progress is never called by two goroutines at once.
 type Progress func(done, total int64)
 
 // Backup copies the store's present state into a new folder, preferably on another medium, while issuing continues. The

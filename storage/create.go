@@ -153,7 +153,7 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
 // Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark or a second copy has any number or
-// cannot be read: it may be all that is left of a lost store, whose numbers must not be used again.
+// cannot be read: they may be all that is left of a lost store, whose numbers must not be used again.
 //
 // A crash leaves the whole store, or no store: Create can then be repeated.
 func Create(o Options) (err error) {

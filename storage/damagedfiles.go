@@ -18,7 +18,7 @@ import (
 // overwritten row may reappear; the journal's digests therefore decide which rows count.
 
 // rowSource delivers the rows of a store, in any order and perhaps repeatedly; only the links of a series' journal come
-// in their order. It reports unreadable pieces and continues.
+// in their order. A rowSource reports unreadable pieces and continues.
 type rowSource struct {
 	name string
 	own  bool // of the store itself, or of a backup that is the first of all sources

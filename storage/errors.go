@@ -166,7 +166,7 @@ func (d *damage) err() error {
 }
 
 // Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind or
-// ErrReadOnly. It reads no disk and is cheap enough for any probe.
+// ErrReadOnly. Health reads no disk and is cheap enough for any probe.
 func (s *Store) Health() error {
 	return cmp.Or(s.writable(), s.o.tables.err())
 }

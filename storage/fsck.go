@@ -56,7 +56,7 @@ const MaxProblems = 1000
 
 // Fsck reads a snapshot of the store, and compares each row with all other rows about the same record: numbers without
 // gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and the
-// mark. It reads all data, and needs 16 bytes of memory for each record. Issuing may continue.
+// mark. Fsck reads all data, and needs 16 bytes of memory for each record. Issuing may continue.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return use(s, "checking store", func() (*Report, error) {
 		// Read the mark first: the store grows meanwhile, and must not be behind its mark.

@@ -19,7 +19,7 @@ import (
 // gives no numbers, unless only a Witness outside of the box knows more.
 
 // Restoration is a row of a store that was rebuilt from other media. While the row exists, the store gives no numbers;
-// Settle deletes the row. It is JSON.
+// Settle deletes the row. The row is JSON.
 type Restoration struct {
 	Taken    int64    `json:"taken"` // Unix ns; see TakenAt
 	At       int64    `json:"at"`    // Unix ns, when the store was made
@@ -401,8 +401,8 @@ type Lost struct {
 	Reason   string
 }
 
-// SkipTo moves a series to a number, durably. The skipped numbers, this number included, have no records. It also works
-// in a store that is not settled yet (see Restored). The journal keeps the lost numbers and the reason (at most 1000
+// SkipTo moves a series to a number, durably. The skipped numbers, this number included, have no records. SkipTo works
+// even in a store that is not settled (see Restored). The journal keeps the lost numbers and the reason (at most 1000
 // bytes). If the series is already at the number, SkipTo changes nothing; if it is beyond, SkipTo returns an error.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	return s.do("moving series", func() error { return s.skipTo(ctx, series, number, reason) })

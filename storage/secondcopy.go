@@ -142,7 +142,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	}
 }
 
-// leave releases all waiting callers: the branch goes on without a copy. It wakes the session, which catches up.
+// leave releases all waiting callers: the branch goes on without a copy. leave wakes the session, which catches up.
 func (c *second) leave(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -206,8 +206,8 @@ func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	return k.joined, k.read && at < k.first
 }
 
-// noteFirst stores when the first record of the queue is due, as read from the table; MaxInt64 if none. It does nothing
-// if a record has joined since the call of idle.
+// noteFirst stores when the first record of the queue is due, as read from the table; MaxInt64 if the queue is empty.
+// It does nothing if a record has joined the queue since idle returned joined.
 func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

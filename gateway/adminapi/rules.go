@@ -139,7 +139,7 @@ type Progress struct {
 }
 
 // backtestRule answers POST /admin/rules/backtest?from=&to= (default of to: today) with a stream of lines {"differs"}
-// and {"progress"}, and a last line {"totals"}, {"refused"} or {"error"}. It ends when the caller hangs up.
+// and {"progress"}, and a last line {"totals"}, {"refused"} or {"error"}. The stream ends when the caller hangs up.
 func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	p, err := o.period(ctx)
 	if err != nil {

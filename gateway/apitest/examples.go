@@ -9,7 +9,7 @@ import (
 )
 
 // Examples compares each example of a contract with its schema: those of bodies and parameters (example, examples), and
-// those of schemas themselves. It returns the number of examples, and the examples that their schema refuses.
+// those of schemas themselves. Examples returns the number of examples, and the examples that their schema refuses.
 func Examples(document []byte) (seen int, faults []string, err error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {

@@ -36,7 +36,7 @@ func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body returns the body of a sender's request; most is its largest size in bytes. It uses no memory before Read.
+// Body returns the body of a sender's request; most is its largest size in bytes. The Body uses no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
 // take reserves n bytes for a sender. Errors: ErrShare (the sender's share is used up), ErrFull.

@@ -70,7 +70,7 @@ type callers struct {
 const maxFriends = 1024
 
 // Listen limits the connections of a listener. A nil config means plain HTTP. refused gets the reason for each
-// connection that is refused, or closed in favour of a new one; it must not call the Listener.
+// connection that is refused, or closed in favour of a new one; refused must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
 		tokens: make(map[int64]int), friends: make(map[netip.Addr]int64)}
