@@ -146,7 +146,7 @@ func tableWait(failed int) time.Duration {
 	return min(tableRetryFirst<<min(failed-1, 20), tableRetryLongest)
 }
 
-// isLogged reports whether a failure is logged: the first in a row, and then one a minute.
+// isLogged reports whether a failure is logged: the first in a row, and each one that follows a wait of a minute.
 func isLogged(failed int) bool { return failed == 1 || tableWait(failed-1) == tableRetryLongest }
 
 // err returns ErrTables while tables cannot be written.
