@@ -126,7 +126,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 
 // Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
 // all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
-// maxOthers. Other branches may archive many documents every day.
+// maxOthers. Other branches may archive many documents every day. Once a document shows that the store lacks numbers,
+// all are read: the highest number of each series counts.
 const maxOwn, fewOthers, maxOthers = 500, 50, 500
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
@@ -146,7 +147,8 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time, most int,
 	held map[string]uint64) error {
 	own := 0
-	for day := to; !day.Before(from.Add(-24*time.Hour)) && own < maxOwn; day = day.AddDate(0, 0, -1) {
+	first := from.Add(-24 * time.Hour)
+	for day := to; !day.Before(first) && (own < maxOwn || len(held) > 0); day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
 			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
 		others := 0
@@ -165,7 +167,7 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 				continue
 			}
 			mine, err := g.weighUnknown(ctx, o.Key, points, held)
-			if err != nil {
+			if err != nil || most == fewOthers && len(held) > 0 {
 				return err
 			}
 			if mine {
@@ -173,7 +175,7 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 			} else {
 				others++
 			}
-			if own == maxOwn || others == most {
+			if len(held) == 0 && (own == maxOwn || others == most) {
 				g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "day",
 					dte.Date(day))
 				break

@@ -54,6 +54,7 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	const crowded, busy = "a day of the issuer's other branches", "among other branches' documents"
+	const many = "a day of many own documents"
 	const first, second, third = "00/01/M001/P001/2026", "00/03/M001/P001/2026", "00/14/M001/P001/2026"
 	for name, c := range map[string]struct {
 		archived map[string]string // control numbers, by day
@@ -73,7 +74,10 @@ func TestAskArchive(t *testing.T) {
 		"another point of sale": {map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}, nil},
 		"another establishment": {map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}, nil},
 		"no control number":     {map[string]string{"DTE-01": "2026-11-23"}, nil},
-		crowded:                 {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22"}, map[string]uint64{first: 4}},
+		crowded: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
+			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
+		many: {map[string]string{"DTE-01-M001P001-000000000000700": "2026-11-23",
+			"DTE-03-M001P001-000000000000001": "2026-11-22"}, map[string]uint64{first: 700, second: 1}},
 		busy: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
 			map[string]uint64{first: 4}},
 	} {
@@ -102,9 +106,14 @@ func TestAskArchive(t *testing.T) {
 				}
 			}
 			objects, n := bucket{"tienda/DTES/test/2026/11/23/x.pdf": nil}, byte(100)
-			for i := range map[string]int{crowded: 600, busy: 300}[name] {
-				objects[fmt.Sprintf("tienda/DTES/test/2026/11/23/%s.json", dte.Code{0, byte(i >> 8), byte(i)})] = fmt.Appendf(nil,
-					`{"identificacion":{"numeroControl":"DTE-01-M002P001-%015d","fecEmi":"2026-11-23"}}`, i)
+			point := "M002P001"
+			if name == many {
+				point = "M001P001"
+			}
+			for i := range map[string]int{crowded: 600, busy: 300, many: 600}[name] {
+				objects[fmt.Sprintf("tienda/DTES/test/2026/11/23/%s.json", dte.Code{0, byte(i >> 8), byte(i)})] =
+					fmt.Appendf(nil, `{"identificacion":{"numeroControl":"DTE-01-%s-%015d","fecEmi":"2026-11-23"}}`,
+						point, i)
 			}
 			for control, day := range c.archived {
 				n++
