@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,8 +69,8 @@ func TestWitness_Unanswered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (w.ask != nil) != asks || asks && !w.since.Equal(old) {
-			t.Errorf("start %d asks %v, since %v", start, w.ask != nil, w.since)
+		if since := w.unsure(); since.IsZero() == asks || asks && !since.Equal(old) {
+			t.Errorf("start %d asks since %v", start, since)
 		}
 		if start == 1 {
 			w.ask = func(context.Context, time.Time, time.Time) error { return nil }
@@ -88,14 +89,14 @@ func TestWitness_Unanswered(t *testing.T) {
 func TestWitness_Bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, ask: func(ctx context.Context, _,
-			_ time.Time) error {
+		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, last: time.Now().Add(-2 * standstill)}
+		w.ask = func(ctx context.Context, _, _ time.Time) error {
 			if asked++; asked == 1 {
 				time.Sleep(2 * askArchiveFor)
 				return cmp.Or(ctx.Err(), errors.New("no answer"))
 			}
 			return nil
-		}}
+		}
 		done := make(chan struct{})
 		go func() { defer close(done); _ = w.run(context.Background(), func(string, ...any) {}) }()
 		w.await()
@@ -106,6 +107,40 @@ func TestWitness_Bounded(t *testing.T) {
 		<-done
 		if took := time.Since(w.began); asked != 2 || took != 2*askArchiveFor+time.Minute {
 			t.Errorf("asked %d times, the last after %v", asked, took)
+		}
+	})
+}
+
+// TestWitness_LateClock: a box without a clock of its own starts with the time of its last activity. The archive is
+// asked once a time server has set the clock, and a beat before the answer keeps the question. A long run is no reason.
+func TestWitness_LateClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var behind atomic.Int64
+		behind.Store(int64(72 * time.Hour))
+		now := func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }
+		old, asked := now(), make(chan time.Time)
+		w := &witness{done: make(chan struct{}), began: time.Now(), now: now, last: old}
+		w.ask = func(_ context.Context, from, _ time.Time) error { asked <- from; return nil }
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = w.run(t.Context(), func(string, ...any) {}) }()
+		w.await()
+		if time.Sleep(2 * standstill); !w.unsure().IsZero() || time.Since(w.began) != 2*standstill {
+			t.Errorf("unsure since %v, after %v", w.unsure(), time.Since(w.began))
+		}
+		behind.Store(0)
+		if !w.unsure().Equal(old) {
+			t.Errorf("a beat notes %v", w.unsure())
+		}
+		select {
+		case from := <-asked:
+			if !from.Equal(old) {
+				t.Errorf("asked since %v", from)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("not asked")
+		}
+		if <-ended; !w.unsure().IsZero() {
+			t.Error("the archive has answered")
 		}
 	})
 }

@@ -28,31 +28,27 @@ const (
 // witness asks the archive, after a restoration or a long standstill, whether it has documents that the store lacks:
 // somebody may have put back an old copy of the store. The first sale waits for the answer.
 type witness struct {
-	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
-	since time.Time                                           // since when the store may lack documents
+	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive
+	gaps  []storage.Gap
+	last  time.Time // see unsureSince
 	done  chan struct{}
 	sure  atomic.Bool // the archive has answered
 	began time.Time
 	now   func() time.Time
 }
 
-// newWitness decides whether the archive must be asked. archived: the box has an archive. For last, see unsureSince.
+// newWitness returns a witness that still has to run. archived: the box has an archive. For last, see unsureSince.
 func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
-	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
-	gaps, err := d.store.Gaps()
-	if err != nil {
-		return nil, err
+	w := &witness{last: last, done: make(chan struct{}), began: time.Now(), now: now}
+	if archived {
+		w.ask = func(ctx context.Context, from, to time.Time) error {
+			return d.engine.NumberGuard().AskArchive(ctx, points, from, to)
+		}
 	}
-	var reason bool
-	if w.since, reason = unsureSince(gaps, last, w.now()); !reason || !archived {
-		close(w.done)
-		return w, nil
-	}
-	w.ask = func(ctx context.Context, from, to time.Time) error {
-		return d.engine.NumberGuard().AskArchive(ctx, points, from, to)
-	}
-	return w, nil
+	var err error
+	w.gaps, err = d.store.Gaps()
+	return w, err
 }
 
 // unsureSince returns the time since which the store may lack documents. reason is false if nothing suggests a lack.
@@ -70,11 +66,13 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 	return since, reason
 }
 
-// unsure returns since when the store may lack documents; zero: there is no archive, no reason to ask it, or it has
-// answered. The question outlasts a restart: see storage.Store.Beat.
-func (w *witness) unsure() (since time.Time) {
-	if w.ask != nil && !w.sure.Load() {
-		since = w.since
+// unsure returns since when the store may lack documents; zero: there is no archive, no reason, or it has answered. The
+// question outlasts a restart: see storage.Store.Beat. A clock that was behind at the start and is right now gives the
+// reason late.
+func (w *witness) unsure() time.Time {
+	since, reason := unsureSince(w.gaps, w.last, w.now().Add(-time.Since(w.began)))
+	if w.ask == nil || !reason || w.sure.Load() {
+		return time.Time{}
 	}
 	return since
 }
@@ -82,21 +80,21 @@ func (w *witness) unsure() (since time.Time) {
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
 func (w *witness) await() { fairqueue.Await(askArchiveFor-time.Since(w.began), w.done) }
 
-// run asks the archive until it answers. Sales wait only for the first question.
+// run asks the archive, once there is a reason, until it answers. Sales wait only for the first question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
-	if w.ask == nil {
-		return nil
-	}
 	for first := true; ; first = false {
-		err := w.ask(ctx, w.since, w.now())
+		wait := 5 * time.Second
+		if since := w.unsure(); !since.IsZero() {
+			err := w.ask(ctx, since, w.now())
+			if w.sure.Store(err == nil); err != nil && ctx.Err() == nil {
+				warn("the archive cannot be asked for what the store may lack", "error", err)
+			}
+			wait = time.Minute
+		}
 		if first {
 			close(w.done)
 		}
-		if w.sure.Store(err == nil); err == nil || ctx.Err() != nil {
-			return nil
-		}
-		warn("the archive cannot be asked for what the store may lack", "error", err)
-		if fairqueue.Sleep(ctx, time.Minute) != nil {
+		if w.ask == nil || w.sure.Load() || fairqueue.Sleep(ctx, wait) != nil {
 			return nil
 		}
 	}
