@@ -53,8 +53,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	case until.IsZero():
 		return nil, forbidden("Este rechazo no se corrige con el mismo código: emita un documento nuevo")
 	case !e.authorityTime(ctx).Before(until):
-		return nil, forbidden(
-			"El plazo para corregirlo con el mismo código ha vencido: emita un documento nuevo")
+		return nil, forbidden("El plazo para corregirlo con el mismo código ha vencido: emita un documento nuevo")
 	}
 	entry, stored, err := e.correct(ctx, entry, h, req, digest)
 	if err != nil {

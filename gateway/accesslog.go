@@ -54,8 +54,7 @@ func newAccessLog(o Options) *accessLog {
 // writeLine writes the line of a finished request that has a good token, if it changes something or has loggedAlways.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
-	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
-		ctx.UserValue(loggedAlways) == nil {
+	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") && ctx.UserValue(loggedAlways) == nil {
 		return
 	}
 	code, _ := ctx.UserValue(loggedCode).(string)

@@ -239,8 +239,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record and its invalidation.
 func (g *Gateway) invalidate(c *call) error {
 	if !slices.Contains(c.token.Permissions, engine.PermissionInvalidate) {
-		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+
-			engine.PermissionInvalidate)
+		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+engine.PermissionInvalidate)
 	}
 	v, err := reply.Body(c.ctx)
 	if err != nil {

@@ -315,8 +315,7 @@ func (r *assembly) needed(ctx context.Context) error {
 
 // compare reports whether a medium has something that a sound store lacks (more), and returns the media with another
 // history.
-func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (more bool, forks []Witness,
-	err error) {
+func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (more bool, forks []Witness, err error) {
 	j, err := newMarkJudge(db)
 	if err = cmp.Or(err, r.o.foreign(maps.Keys(j.series))); err != nil {
 		return false, nil, err
@@ -536,8 +535,7 @@ func (a *assembly) finish() error {
 			if a.own.whole {                                 // if another medium has more, store and mark are old
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
-			ahead := max(row.Last, told.Last) > bound ||
-				fits && max(row.Position, told.Position) > own[name].Position
+			ahead := max(row.Last, told.Last) > bound || fits && max(row.Position, told.Position) > own[name].Position
 			a.row.MarkLost = a.row.MarkLost || ahead && !(a.own.whole && live)
 		}
 	}

@@ -172,8 +172,7 @@ func release(list []*change) {
 // crash, so that the copy is live before the first new change.
 func (c *second) await() {
 	if timedOut(examinePatience, c.seen) {
-		c.s.o.Logger.Error("second copy does not answer: it may know more than the store", "path",
-			c.s.o.SecondCopy)
+		c.s.o.Logger.Error("second copy does not answer: it may know more than the store", "path", c.s.o.SecondCopy)
 	}
 	timedOut(c.s.o.SecondPatience, c.first)
 }

@@ -23,8 +23,7 @@ import (
 
 // authoring lists the verbs that make rules and demonstrations. Like the fleet verbs, they touch no box, and the files
 // that they write belong to their user.
-var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules build",
-	"rules sign", "demo"}
+var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules build", "rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
 // for an authoring verb, if root owns the data, or if the configuration is unusable.

@@ -113,8 +113,7 @@ func (b *Book) own(d *sealed) error {
 		return fmt.Errorf("document %s is of the taxpayer %s, others are of %s: books are of one taxpayer", d.Code,
 			d.Emisor.NIT, b.issuer.NIT)
 	case test != b.test:
-		return fmt.Errorf("document %s is of ambiente %s, the others are not", d.Code,
-			d.Identificacion.Ambiente)
+		return fmt.Errorf("document %s is of ambiente %s, the others are not", d.Code, d.Identificacion.Ambiente)
 	}
 	b.issuer.NRC = cmp.Or(b.issuer.NRC, d.Emisor.NRC)
 	code, err := hex.DecodeString(plain(d.Code))

@@ -349,8 +349,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		if named(d.Live.Rules, r.Rule.Digest) {
 			took = slices.DeleteFunc(took, func(o tookRule) bool {
 				b := find(shelf, o.Rule.Digest)
-				return o.Rule.SameDocument(r.Rule) && !named(d.Live.Rules, o.Rule.Digest) &&
-					(b == nil || !b.inForce())
+				return o.Rule.SameDocument(r.Rule) && !named(d.Live.Rules, o.Rule.Digest) && (b == nil || !b.inForce())
 			})
 		}
 		former := a.returnsTo(d, r)

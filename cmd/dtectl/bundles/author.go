@@ -54,8 +54,7 @@ func (c *newCommand) Run() error {
 	}
 	switch {
 	case !ruleName.MatchString(c.Name):
-		return fmt.Errorf("%q: a type's name is small letters and digits; copy a generation with --from",
-			c.Name)
+		return fmt.Errorf("%q: a type's name is small letters and digits; copy a generation with --from", c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
 		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +
 			"Schema of it; a generation or version is copied --from another")

@@ -255,8 +255,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, b *adminclient.Gateway) er
 // the verb.
 func takeStep(ctx context.Context, b *adminclient.Gateway, act, reason string, to rulestore.Target) error {
 	var back rulestore.StepBack
-	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to,
-		&back); err != nil {
+	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to, &back); err != nil {
 		return err
 	}
 	if act == "acknowledge" {

@@ -181,8 +181,7 @@ func (c *replayCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 			return fmt.Errorf("%s differs from what %s %s makes of its facts", one.Code, one.Rule.Name,
 				one.Rule.Version)
 		}
-		term.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version,
-			one.Rule.Digest)
+		term.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version, one.Rule.Digest)
 		return nil
 	}
 	if c.From == "" {

@@ -86,8 +86,7 @@ func (c *Backup) verified(ctx context.Context, top *adminclient.Options, bar *te
 func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		term.Printf("signatures of the rules and marks of the acts: not checked without a configuration (%v)\n",
-			err)
+		term.Printf("signatures of the rules and marks of the acts: not checked without a configuration (%v)\n", err)
 		return nil
 	}
 	bad, err := printVouched(term.Out, cfg, func(o storage.Options) (*storage.Store, error) {

@@ -126,8 +126,7 @@ func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string)
 }
 
 func (d *doctor) refusedRule(name, why, text string) {
-	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
-		"Rule refused in the runbook"
+	do := "have central IT push this rule again, signed by the keys that this box pins; see Rule refused in the runbook"
 	switch why {
 	case "damaged": // by the disk, or by a person who wrote to the store; fsck finds only damage by the disk
 		do = repairRemedy + "; if fsck finds no damage, " + do
@@ -178,8 +177,7 @@ func (d *doctor) inForce(r *rulestore.ShownBundle) {
 	name, soon := strings.TrimSpace(r.Kind+" "+r.Document), dte.Date(d.branchNow().Add(rulesSoon))
 	switch {
 	case r.Expired:
-		d.fail("rules", "have central IT push its successor", "%s: ended on %s, and has no successor", name,
-			r.Expires)
+		d.fail("rules", "have central IT push its successor", "%s: ended on %s, and has no successor", name, r.Expires)
 	case r.Expires != "" && r.Expires <= soon:
 		d.warn("rules", "have central IT push its successor before that day", "%s: ends on %s, and has no successor",
 			name, r.Expires)

@@ -147,8 +147,7 @@ func (x *examination) race(ctx context.Context) {
 		}
 		undecided += doubtful
 		held, err := x.fetch(ctx, key)
-		if wins > 1 || wins+doubtful == 0 || err != nil ||
-			wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))) {
+		if wins > 1 || wins+doubtful == 0 || err != nil || wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))) {
 			broken++
 		}
 	}

@@ -26,8 +26,7 @@ type Token struct {
 }
 
 // Selling is what a till's token may do by default.
-const Selling = "FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO," +
-	"COMPROBANTE_RETENCION"
+const Selling = "FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION"
 
 type tokenNew struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`

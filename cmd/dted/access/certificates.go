@@ -148,8 +148,7 @@ func (a *Control) tell(name string, err error) {
 	}
 	a.lan.damaged.WithLabelValues(name).Set(bad)
 	if text != "" && text != a.lan.said[name] {
-		a.log.Error("a certificate cannot be used: the previous one is still served", "certificate", name, "error",
-			err)
+		a.log.Error("a certificate cannot be used: the previous one is still served", "certificate", name, "error", err)
 	}
 	a.lan.said[name] = text
 }

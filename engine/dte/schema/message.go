@@ -359,8 +359,7 @@ var nouns = map[string]noun{
 }
 
 var (
-	people = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte",
-		"37": "otro"}
+	people = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}
 	papers = map[string]string{"1": "papel", "2": "electrónico"}
 )
 
