@@ -82,6 +82,28 @@ func alternating() w.Module {
 	return g
 }
 
+// wordy is a guest with a fault whose message is too long for an admission.
+func wordy() w.Module {
+	return w.Guest(`{"abi":1,"name":"x","params":[{"name":"rate"}],"faults":[{"code":"X","message":"`+
+		strings.Repeat("ñ", maxMessage+1)+`"}]}`, nil, nil, nil)
+}
+
+// TestLoadBundle_Wordy: a bundle that was admitted before messages had a limit is loaded at each start.
+func TestLoadBundle_Wordy(t *testing.T) {
+	_, s := keypair('1')
+	b, err := bundle.Inspect(signed(t, wordy(), "2.0.1", 0, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := host(t, Options{}).LoadBundle(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAdmit(t *testing.T) {
 	k1, s1 := keypair('1')
 	k2, s2 := keypair('2')
@@ -106,6 +128,7 @@ func TestAdmit(t *testing.T) {
 		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor,
 			change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", errFloor } }},
 		{name: "no module", data: signed(t, w.Module{}, "2.0.1", 0, s1, s2), step: StepModule, want: ErrModule},
+		{name: "a long message", data: signed(t, wordy(), "2.0.1", 0, s1, s2), step: StepModule, text: "has more than 300 letters"},
 		{name: "asks for too much fuel", data: signed(t, constant(7), "2.0.1", 1e12, s1, s2), step: StepModule,
 			want: ErrModule, text: "asks for 1000000000000 units"},
 		{name: "wrong cents", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepInterpreter,

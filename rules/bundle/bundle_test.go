@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -115,6 +116,35 @@ func TestWrite_LargeCase(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	} else if _, err := Reopen(data, b.Digest); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReopen_Large: a bundle that was admitted before there was a limit is opened, but not admitted again.
+func TestReopen_Large(t *testing.T) {
+	k, s := key(t, '1')
+	parts, m := sample()
+	parts["catalogues.json"] = make([]byte, maxLists+1)
+	m.Parts = make(map[string]string)
+	for name, part := range parts {
+		m.Parts[name] = sum(part)
+	}
+	payload, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := sign(payload, []Signer{s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := pack(text, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Reopen(data, sum(payload)); err != nil {
+		t.Error(err)
+	}
+	if _, err := (Keys{Pinned: []Key{k}, Threshold: 1}).Read(data); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v", err)
 	}
 }
 

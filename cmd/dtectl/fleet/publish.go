@@ -229,7 +229,7 @@ func (c *Publish) replaces(ctx context.Context, chain *Chain, r fleetproto.Rule,
 	if err != nil {
 		return nil, fmt.Errorf("reading %s, which %s replaces: %w", replaced, r.Version, err)
 	}
-	before, err := bundle.Inspect(held.Data)
+	before, err := bundle.Reopen(held.Data, replaced.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("%s in the chain's store: %w", replaced, err)
 	}
