@@ -126,8 +126,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 
 // Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
 // all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
-// maxOthers. Other branches may archive many documents every day. Once a document shows that the store lacks numbers,
-// all are read: the highest number of each series counts.
+// maxOthers on each of the last ten days. Other branches may archive many documents every day. Once a document shows
+// that the store lacks numbers, all are read: the highest number of each series counts.
 const maxOwn, fewOthers, maxOthers = 500, 50, 500
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
@@ -149,6 +149,9 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 	own := 0
 	first := from.Add(-24 * time.Hour)
 	for day := to; !day.Before(first) && (own < maxOwn || len(held) > 0); day = day.AddDate(0, 0, -1) {
+		if most == maxOthers && len(held) == 0 && to.Sub(day) >= 10*24*time.Hour {
+			break // after a year, it would take hours
+		}
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
 			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
 		others := 0

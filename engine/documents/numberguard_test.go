@@ -194,3 +194,58 @@ func TestNumberGuard_Unread(t *testing.T) {
 		t.Error("what cannot be read stops nothing")
 	}
 }
+
+// TestAskArchive_Season: after months, not many of other branches' documents of each day are read.
+func TestAskArchive_Season(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	quiet := slog.New(slog.DiscardHandler)
+	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
+		Now:   func() time.Time { return now },
+		Fatal: func(m string) { panic(m) }}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	objects, n := bucket{}, 0
+	for day := range 40 {
+		for range 100 {
+			n++
+			objects[fmt.Sprintf("tienda/DTES/test/%s/%s.json", now.AddDate(0, 0, -day).Format("2006/01/02"),
+				dte.Code{byte(n >> 8), byte(n)})] = []byte(`{}`)
+		}
+	}
+	read := counted{objects, new(int)}
+	shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos",
+		AccessKey: "a", Secret: "s", PathStyle: true, Transport: read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewNumberGuard(store, record.Issuer{Slug: "tienda", Ambiente: "00"}, shelf, quiet)
+	if err := g.AskArchive(t.Context(), nil, now.AddDate(0, 0, -38), now); err != nil {
+		t.Fatal(err)
+	}
+	if want := 40*fewOthers + 10*100; *read.objects != want {
+		t.Errorf("%d documents were read, want %d", *read.objects, want)
+	}
+}
+
+// counted counts the objects that are read.
+type counted struct {
+	http.RoundTripper
+	objects *int
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("list-type") == "" && strings.HasSuffix(r.URL.Path, ".json") {
+		*c.objects++
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
