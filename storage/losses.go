@@ -272,9 +272,9 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	return owed(s.db, row, behind, mark, possible)
 }
 
-// Settle moves every series past the highest number that any medium knows; then the store gives numbers again. losses
-// must name every lost number. If nothing bounds the last number of a series (Next.Open), losses must name that number
-// too; a loss without numbers states that no number was lost. Settle also moves a series that only a loss names.
+// Settle moves every series to the highest number that any medium knows, or above; then the store gives numbers again.
+// losses must name every lost number. If nothing bounds a series (Next.Open), losses must also have its last number, or
+// an entry without numbers if none is lost. Settle also moves a series that only a loss names.
 //
 // If a medium of the box knows more than the store, the store gets a new identity; its second copy is then set aside
 // and begun again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses

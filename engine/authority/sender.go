@@ -128,8 +128,8 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	return Outcome{Kind: Unknown, Sent: true, Err: errors.New(why)}
 }
 
-// certainly is a limit for failures of an attempt that MH certainly did not receive (connection refused, no route).
-// After a slower failure of this kind, the sender does not try again at once.
+// certainly is how long an attempt that MH certainly did not receive (connection refused, no route) may take. After a
+// longer attempt of this kind, the sender does not try again at once.
 const certainly = 400 * time.Millisecond
 
 // promptly is the longest time in which a connection is refused. After a longer failure the sender probes MH in

@@ -77,8 +77,8 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
-// Successor returns the names of the fields in which a new description t of a type differs from the known description,
-// or an error if t could harm stored documents (see bundle.Type.Succeeds).
+// Successor returns a text for each field in which a new description t of a type differs from the known description,
+// with both values, or an error if t could harm stored documents (see bundle.Type.Succeeds).
 func Successor(t *bundle.Type) (changed []string, err error) {
 	before := TypeOf(t.Document)
 	for _, o := range Known() {

@@ -159,9 +159,9 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
 // Load restores the bundles from their records, and adds the new shipped bundles; shipped maps file names to bundles. A
-// shipped bundle is new if its version is above its floor, or if its own record is unusable. A faulty shipped bundle
-// fails the first start; later starts log the fault, and the branch continues with the stored bundles. In place of a
-// faulty stored bundle, the branch uses the newest bundle that opens and for which pinned keys or the box vouch.
+// shipped bundle is new if its version is unknown and above its floor (see the method floor), or if its own record is
+// unusable. A faulty shipped bundle fails the first start; later starts log the fault and use the stored bundles. A
+// faulty stored bundle is replaced by the newest bundle that opens and that pinned keys or the box vouch for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -401,9 +401,9 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 	return s.shipped(l)
 }
 
-// Compared returns a channel that is closed once the store has answered, in this run, that it has no piece of an epoch
-// after the pieces that this box knows. If the store has a piece of this box that the box does not know, Cloned is
-// called instead: an old image of the whole box was put back.
+// Compared returns a channel that is closed when this process has found that this box knows all of an epoch's pieces in
+// the store. If it does not know a piece with its own signature, Cloned is called and the channel stays open: a copy of
+// this box runs, or an old image of the box was put back.
 func (s *Shipper) Compared(epoch int64) <-chan struct{} {
 	s.bell.Ring()
 	return s.comparison(epoch)

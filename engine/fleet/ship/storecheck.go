@@ -250,8 +250,8 @@ func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, err
 	return l, err
 }
 
-// between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A
-// missing file in between had only void bytes, because both places are on the same medium.
+// between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A file
+// missing between two existing files counts as empty: package storage removes only segments that no longer count.
 func (r *rollUp) between(from, to place) (list []load) {
 	names, err := r.s.files()
 	begun, ended := false, false
