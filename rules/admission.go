@@ -147,7 +147,7 @@ func (a *admission) module(ctx context.Context) (string, error) {
 	d := a.rule.Module.Description()
 	for i, f := range d.Faults { // a bundle that an earlier version admitted is not asked
 		if utf8.RuneCountInString(f.Message) > maxMessage {
-			return "", fmt.Errorf("%w: description: faults[%d].message: has more than %d letters", ErrModule, i, maxMessage)
+			return "", fmt.Errorf("%w: description: faults[%d].message: over %d letters", ErrModule, i, maxMessage)
 		}
 	}
 	return fmt.Sprintf("%s: %d parameters, %d columns, %d taxes, %d faults", d.Name, len(d.Params), len(d.Columns),
