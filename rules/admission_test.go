@@ -128,7 +128,7 @@ func TestAdmit(t *testing.T) {
 		{name: "an unreadable floor", data: good, step: StepVersion, want: errFloor,
 			change: func(c *Check) { c.Floor = func(*bundle.Bundle) (string, error) { return "", errFloor } }},
 		{name: "no module", data: signed(t, w.Module{}, "2.0.1", 0, s1, s2), step: StepModule, want: ErrModule},
-		{name: "a long message", data: signed(t, wordy(), "2.0.1", 0, s1, s2), step: StepModule, text: "has more than 300 letters"},
+		{name: "a long message", data: signed(t, wordy(), "2.0.1", 0, s1, s2), step: StepModule, text: "over 300 letters"},
 		{name: "asks for too much fuel", data: signed(t, constant(7), "2.0.1", 1e12, s1, s2), step: StepModule,
 			want: ErrModule, text: "asks for 1000000000000 units"},
 		{name: "wrong cents", data: signed(t, constant(8), "2.0.1", 0, s1, s2), step: StepInterpreter,
