@@ -90,16 +90,16 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 		case nowhere:
 			continue
 		}
-		*to = d.put(*to, name, v, f.name)
+		*to = d.put(*to, name, v, "", f.name)
 	}
 	d.TestContingency = body.Get("testContingencia").Bool()
 	if form.bundle.Pays || body.Get("pagos").Present() {
 		resumen = d.payments(body, resumen, codes)
 	}
 	if len(line) > 0 {
-		root = d.put(root, linesFact, dte.Arr(dte.Obj(line...)), linesFact)
+		root = d.put(root, linesFact, dte.Arr(dte.Obj(line...)), "", linesFact)
 	}
-	d.Facts = dte.Obj(d.put(root, "resumen", dte.Obj(resumen...), "resumen")...)
+	d.Facts = dte.Obj(d.put(root, "resumen", dte.Obj(resumen...), "", "resumen")...)
 	d.append(entries)
 	d.finish()
 	return d
@@ -115,7 +115,7 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 			return resumen
 		}
 		cash := dte.Obj(dte.Member{Name: "codigo", Value: dte.Str(cash)})
-		return d.put(resumen, "pagos", dte.Arr(cash), "pagos")
+		return d.put(resumen, "pagos", dte.Arr(cash), "", "pagos")
 	}
 	for i, m := range resumen {
 		if m.Name != "pagos" {

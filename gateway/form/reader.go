@@ -108,23 +108,26 @@ func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member
 	for i := range f.members {
 		m := &f.members[i]
 		if x := r.value(v.Get(m.name), m, prefix); x.Exists() {
-			members = r.put(members, m.factName(), x, prefix+m.name)
+			members = r.put(members, m.factName(), x, prefix, m.name)
 		}
 	}
 	return dte.Obj(members...)
 }
 
 // put adds a fact to an object's members. Two members of a request may make the same fact; their values must be equal.
-// The fact is added once: stored facts with a repeated name could not be read again. path is the request's member.
-func (r *reader) put(members []dte.Member, name string, v dte.Value, path string) []dte.Member {
-	i := slices.IndexFunc(members, func(m dte.Member) bool { return m.Name == name })
-	if i < 0 {
-		return append(members, dte.Member{Name: name, Value: v})
+// The fact is added once: stored facts with a repeated name could not be read again. prefix and member are the path in
+// the request, joined only for a fault.
+func (r *reader) put(members []dte.Member, name string, v dte.Value, prefix, member string) []dte.Member {
+	for i := range members {
+		if members[i].Name != name {
+			continue
+		}
+		if path := prefix + member; !r.faulty(path) && !bytes.Equal(members[i].Value.Append(nil), v.Append(nil)) {
+			r.fault(path, dte.FaultCondition, "Contradice a otro campo del mismo dato")
+		}
+		return members
 	}
-	if !r.faulty(path) && !bytes.Equal(members[i].Value.Append(nil), v.Append(nil)) {
-		r.fault(path, dte.FaultCondition, "Contradice a otro campo del mismo dato")
-	}
-	return members
+	return append(members, dte.Member{Name: name, Value: v})
 }
 
 func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
