@@ -127,8 +127,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
 // all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
 // maxOthers on each of the last ten days. Other branches may archive many documents every day. Once a document shows
-// that the store lacks numbers, all are read: the highest number of each series counts.
-const maxOwn, fewOthers, maxOthers = 500, 50, 500
+// that the store lacks numbers, all are read, from the last day on: the highest number of each series counts.
+const maxOwn, fewOthers, maxOthers, all = 500, 50, 500, -1
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
 // from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
@@ -137,19 +137,23 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 		return nil
 	}
 	held := make(map[string]uint64)
-	err := g.weighDays(ctx, points, from, to, fewOthers, held)
-	if err == nil {
-		err = g.weighDays(ctx, points, from, to, maxOthers, held)
+	for _, most := range []int{fewOthers, maxOthers, all} {
+		if (most == all) != (len(held) > 0) {
+			continue
+		}
+		if err := g.weighDays(ctx, points, from, to, most, held); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time, most int,
 	held map[string]uint64) error {
 	own := 0
 	first := from.Add(-24 * time.Hour)
-	for day := to; !day.Before(first) && (own < maxOwn || len(held) > 0); day = day.AddDate(0, 0, -1) {
-		if most == maxOthers && len(held) == 0 && to.Sub(day) >= 10*24*time.Hour {
+	for day := to; !day.Before(first) && (own < maxOwn || most == all); day = day.AddDate(0, 0, -1) {
+		if most == maxOthers && to.Sub(day) >= 10*24*time.Hour {
 			break // after a year, it would take hours
 		}
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
@@ -170,7 +174,7 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 				continue
 			}
 			mine, err := g.weighUnknown(ctx, o.Key, points, held)
-			if err != nil || most == fewOthers && len(held) > 0 {
+			if err != nil || most != all && len(held) > 0 {
 				return err
 			}
 			if mine {
@@ -178,7 +182,7 @@ func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from
 			} else {
 				others++
 			}
-			if len(held) == 0 && (own == maxOwn || others == most) {
+			if most != all && (own == maxOwn || others == most) {
 				g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "day",
 					dte.Date(day))
 				break
