@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,12 +17,23 @@ import (
 // part is which mutants are played: "3/8", the third eighth.
 var part = flag.String("part", "", "of the seeded mutants, play this part: 3/8")
 
-// TestMutants: each patch applies.
+// TestMutants: each patch applies, and the test that must notice it exists.
 func TestMutants(t *testing.T) {
 	root := plugintest.Root(t)
 	for _, m := range seeded(t) {
 		if _, err := m.Apply(root); err != nil {
 			t.Error(m.Name, err)
+		}
+		files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, _ := strings.Cut(m.Test, "/")
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "func "+name+"(")
+		}) {
+			t.Errorf("%s: %s has no test %s", m.Name, m.Package, m.Test)
 		}
 	}
 }
