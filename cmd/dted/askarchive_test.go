@@ -144,3 +144,27 @@ func TestWitness_LateClock(t *testing.T) {
 		}
 	})
 }
+
+// TestWitness_EarlyClock: after a restoration, a clock from before the loss asks nothing. The right clock does.
+func TestWitness_EarlyClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var behind atomic.Int64
+		behind.Store(int64(365 * 24 * time.Hour))
+		now := func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) }
+		lost := storage.Gap{From: time.Now().Add(-72 * time.Hour), To: time.Now().Add(-time.Hour)}
+		w := &witness{done: make(chan struct{}), began: time.Now(), now: now, last: lost.To, gaps: []storage.Gap{lost}}
+		asked := make(chan time.Time, 2)
+		w.ask = func(_ context.Context, _, to time.Time) error { asked <- to; return nil }
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = w.run(t.Context(), func(string, ...any) {}) }()
+		w.await()
+		if time.Sleep(time.Hour); !w.unsure().Equal(lost.From) {
+			t.Errorf("a beat notes %v", w.unsure())
+		}
+		behind.Store(0)
+		<-ended
+		if to := <-asked; to.Before(lost.To) {
+			t.Errorf("asked until %v, lost until %v", to, lost.To)
+		}
+	})
+}

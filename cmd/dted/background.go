@@ -84,7 +84,7 @@ func (w *witness) await() { fairqueue.Await(askArchiveFor-time.Since(w.began), w
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
 	for first := true; ; first = false {
 		wait := 5 * time.Second
-		if since := w.unsure(); !since.IsZero() {
+		if since := w.unsure(); !since.IsZero() && !w.now().Before(since) { // otherwise the clock is behind
 			err := w.ask(ctx, since, w.now())
 			if w.sure.Store(err == nil); err != nil && ctx.Err() == nil {
 				warn("the archive cannot be asked for what the store may lack", "error", err)
