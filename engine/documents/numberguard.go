@@ -127,7 +127,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
 // all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
 // maxOthers on each of the last ten days. Other branches may archive many documents every day. Once a document shows
-// that the store lacks numbers, all are read, from the last day on: the highest number of each series counts.
+// that the store lacks numbers, or the last number's document, all are read, from the last day on: the highest number
+// of each series counts.
 const maxOwn, fewOthers, maxOthers, all = 500, 50, 500, -1
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
@@ -221,8 +222,11 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 	if err != nil {
 		return true, err
 	}
-	if there > max(here, held[series]) {
-		held[series] = there
+	if there < here || there <= held[series] {
+		return true, nil
+	}
+	held[series] = there // equal to here: recover may have settled it before all were read
+	if there > here {
 		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: series, Here: here, There: there}}}})
 	}

@@ -55,6 +55,7 @@ func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	const crowded, busy = "a day of the issuer's other branches", "among other branches' documents"
 	const many, shared = "a day of many own documents", "a busy day after one that shows the lack"
+	const early = "recover settled before all were read"
 	const first, second, third = "00/01/M001/P001/2026", "00/03/M001/P001/2026", "00/14/M001/P001/2026"
 	for name, c := range map[string]struct {
 		archived map[string]string // control numbers, by day
@@ -81,6 +82,8 @@ func TestAskArchive(t *testing.T) {
 		busy: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
 			map[string]uint64{first: 4}},
 		shared: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
+			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
+		early: {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-22",
 			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +115,7 @@ func TestAskArchive(t *testing.T) {
 			if name == many {
 				point = "M001P001"
 			}
-			for i := range map[string]int{crowded: 600, shared: 600, busy: 300, many: 600}[name] {
+			for i := range map[string]int{crowded: 600, shared: 600, early: 600, busy: 300, many: 600}[name] {
 				objects[fmt.Sprintf("tienda/DTES/test/2026/11/23/%s.json", dte.Code{0, byte(i >> 8), byte(i)})] =
 					fmt.Appendf(nil, `{"identificacion":{"numeroControl":"DTE-01-%s-%015d","fecEmi":"2026-11-23"}}`,
 						point, i)
