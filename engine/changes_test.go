@@ -26,6 +26,15 @@ func announced(b *enginetest.Box, code string, estados ...string) {
 	}
 }
 
+// swallowed sells once; MH does not answer, and the till gives up after a second.
+func swallowed(b *enginetest.Box) {
+	ctx, stop := context.WithCancel(context.Background())
+	b.Chaos(simulator.Chaos{Silence: true})
+	time.AfterFunc(time.Second, stop)
+	_, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100))
+	enginetest.Refused(b.T, err, refusal.CodeUnavailable, "")
+}
+
 // Every result that a till did not get with its answer is announced, once.
 func TestChanges(t *testing.T) {
 	for name, story := range map[string]func(*enginetest.Box){
@@ -51,11 +60,7 @@ func TestChanges(t *testing.T) {
 			announced(b, b.Issue(enginetest.Sale("k", 100)).Code, record.EstadoProcessed)
 		},
 		"refused after a crash": func(b *enginetest.Box) {
-			ctx, stop := context.WithCancel(context.Background())
-			b.Chaos(simulator.Chaos{Silence: true})
-			time.AfterFunc(time.Second, stop)
-			_, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100))
-			enginetest.Refused(b.T, err, refusal.CodeUnavailable, "")
+			swallowed(b)
 			// the swallowed sending may still be accepted: the first refusal is not believed
 			b.Chaos(simulator.Chaos{Reject: 2})
 			b.Crash()
@@ -63,11 +68,7 @@ func TestChanges(t *testing.T) {
 			announced(b, b.Issue(enginetest.Sale("k", 100)).Code, record.EstadoRejected)
 		},
 		"refused after three minutes without power": func(b *enginetest.Box) {
-			ctx, stop := context.WithCancel(context.Background())
-			b.Chaos(simulator.Chaos{Silence: true})
-			time.AfterFunc(time.Second, stop)
-			_, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100))
-			enginetest.Refused(b.T, err, refusal.CodeUnavailable, "")
+			swallowed(b)
 			b.Close()
 			time.Sleep(3 * time.Minute) // the last sending may be two minutes younger than the document
 			b.Chaos(simulator.Chaos{Reject: 1})

@@ -87,22 +87,7 @@ func TestAskArchive(t *testing.T) {
 			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quiet := slog.New(slog.DiscardHandler)
-			o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
-				Now:   func() time.Time { return now },
-				Fatal: func(m string) { panic(m) }}
-			if err := storage.Create(o); err != nil {
-				t.Fatal(err)
-			}
-			store, err := storage.Open(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := store.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
+			store := guarded(t, now)
 			for n := range byte(3) {
 				_, err := store.Append(t.Context(), storage.Keys{Series: first},
 					storage.Draft{Code: storage.Code{n + 1}, State: 1, Head: []byte("{}")})
@@ -203,10 +188,9 @@ func TestNumberGuard_Unread(t *testing.T) {
 	}
 }
 
-// TestAskArchive_Season: after months, not many of other branches' documents of each day are read.
-func TestAskArchive_Season(t *testing.T) {
-	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
-	quiet := slog.New(slog.DiscardHandler)
+// guarded returns an empty store, closed when the test ends.
+func guarded(t *testing.T, now time.Time) *storage.Store {
+	t.Helper()
 	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
 		Now:   func() time.Time { return now },
 		Fatal: func(m string) { panic(m) }}
@@ -217,11 +201,20 @@ func TestAskArchive_Season(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return store
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// TestAskArchive_Season: after months, not many of other branches' documents of each day are read.
+func TestAskArchive_Season(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	store := guarded(t, now)
 	objects, n := bucket{}, 0
 	for day := range 40 {
 		for range 100 {

@@ -119,11 +119,9 @@ func TestWrite_LargeCase(t *testing.T) {
 	}
 }
 
-// TestReopen_Large: a bundle that was admitted before there was a limit is opened, but not admitted again.
-func TestReopen_Large(t *testing.T) {
-	k, s := key(t, '1')
-	parts, m := sample()
-	parts["catalogues.json"] = make([]byte, maxLists+1)
+// unlimited signs a bundle as Write does, but with parts of any size.
+func unlimited(t *testing.T, parts map[string][]byte, m Manifest, s Signer) (data, payload []byte) {
+	t.Helper()
 	m.Parts = make(map[string]string)
 	for name, part := range parts {
 		m.Parts[name] = sum(part)
@@ -136,10 +134,18 @@ func TestReopen_Large(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := pack(text, parts)
-	if err != nil {
+	if data, err = pack(text, parts); err != nil {
 		t.Fatal(err)
 	}
+	return data, payload
+}
+
+// TestReopen_Large: a bundle that was admitted before there was a limit is opened, but not admitted again.
+func TestReopen_Large(t *testing.T) {
+	k, s := key(t, '1')
+	parts, m := sample()
+	parts["catalogues.json"] = make([]byte, maxLists+1)
+	data, payload := unlimited(t, parts, m, s)
 	if _, err := Reopen(data, sum(payload)); err != nil {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package bundle
 import (
 	"bytes"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -221,22 +220,7 @@ func TestRead_Sizes(t *testing.T) {
 	if _, err := Write(parts, m, s); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("writing a module of 100 MiB: %v", err)
 	}
-	m.Parts = make(map[string]string)
-	for name, part := range parts {
-		m.Parts[name] = sum(part)
-	}
-	payload, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := sign(payload, []Signer{s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bomb, err := pack(signed, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bomb, _ := unlimited(t, parts, m, s)
 	if _, err := (Keys{Pinned: []Key{k}}).Read(bomb); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(),
 		"module.wasm") {
 		t.Errorf("a packed module of 100 MiB: %v", err)
