@@ -124,12 +124,11 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// Limits of the archived documents that are read because the store lacks them: maxOwn of the given points of sale in
-// all; of other points on each day fewOthers at first, because the first sale waits only some seconds, and then
-// maxOthers on each of the last ten days. Other branches may archive many documents every day. Once a document shows
-// that the store lacks numbers, or the last number's document, all are read, from the last day on: the highest number
-// of each series counts.
-const maxOwn, fewOthers, maxOthers, all = 500, 50, 500, -1
+// How many archived documents of a day and a type are read if the store lacks them: few of all days, because the first
+// sale waits only some seconds, and then many, because other branches may archive very many. The codes, by which a list
+// is ordered, are random: if 1 % of the documents are of this branch, many show one with near certainty. Once one shows
+// that the store lacks documents, all are read, from the last day on: the highest number of each series counts.
+const few, many, all = 20, 500, -1
 
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
 // from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
@@ -137,98 +136,78 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	if g.archive == nil {
 		return nil
 	}
-	held := make(map[string]uint64)
-	for _, most := range []int{fewOthers, maxOthers, all} {
-		if (most == all) != (len(held) > 0) {
-			continue
-		}
-		if err := g.weighDays(ctx, points, from, to, most, held); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (g *NumberGuard) weighDays(ctx context.Context, points []record.Point, from, to time.Time, most int,
-	held map[string]uint64) error {
-	own := 0
-	first := from.Add(-24 * time.Hour)
-	for day := to; !day.Before(first) && (own < maxOwn || most == all); day = day.AddDate(0, 0, -1) {
-		if most == maxOthers && to.Sub(day) >= 10*24*time.Hour {
-			break // after a year, it would take hours
-		}
-		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
-			strings.ReplaceAll(dte.Date(day), "-", "/") + "/"
-		others := 0
-		for o, err := range g.archive.List(ctx, prefix) {
-			if err != nil {
-				return fmt.Errorf("asking the archive for what this store lacks: %w", err)
-			}
-			code, err := dte.ParseCode(strings.TrimSuffix(path.Base(o.Key), ".json"))
-			if err != nil {
-				continue // a PDF
-			}
-			if _, err := g.store.Get(storage.Code(code)); !errors.Is(err, storage.ErrNotFound) {
-				if err != nil {
+	lacking := make(map[string]uint64) // the highest numbers of the documents that the store lacks
+	for _, most := range []int{few, many, all} {
+		first := from.Add(-24 * time.Hour)
+		for day := to; !day.Before(first) && (most == all) == (len(lacking) > 0); day = day.AddDate(0, 0, -1) {
+			for _, t := range record.Known() {
+				folder := path.Dir(archive.Key(g.issuer.Slug, strings.ToLower(record.AmbienteName(g.issuer.Ambiente)),
+					dte.Date(day), t.Document, "", "json")) + "/"
+				if err := g.weighFolder(ctx, folder, points, most, lacking); err != nil {
 					return err
 				}
-				continue
-			}
-			mine, err := g.weighUnknown(ctx, o.Key, points, held)
-			if err != nil || most != all && len(held) > 0 {
-				return err
-			}
-			if mine {
-				own++
-			} else {
-				others++
-			}
-			if most != all && (own == maxOwn || others == most) {
-				g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "day",
-					dte.Date(day))
-				break
 			}
 		}
 	}
 	return nil
 }
 
-// weighUnknown stops the numbering if an archived document has a number above the last number of its series in the
-// store, and above the number in held. mine reports whether the document is of one of the points of sale.
+func (g *NumberGuard) weighFolder(ctx context.Context, folder string, points []record.Point, most int,
+	lacking map[string]uint64) error {
+	read := 0
+	for o, err := range g.archive.List(ctx, folder) {
+		if err != nil {
+			return fmt.Errorf("asking the archive for what this store lacks: %w", err)
+		}
+		code, err := dte.ParseCode(strings.TrimSuffix(path.Base(o.Key), ".json"))
+		if err != nil {
+			continue // this product did not write the object
+		}
+		if _, err = g.store.Get(storage.Code(code)); errors.Is(err, storage.ErrNotFound) {
+			err = g.weighUnknown(ctx, o.Key, points, lacking)
+			read++
+		}
+		if err != nil {
+			return err
+		}
+		if read == most {
+			g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "folder",
+				folder, "compared", most)
+			break
+		}
+	}
+	return nil
+}
+
+// weighUnknown notes the number of an archived document of one of the points of sale in lacking. It stops the numbering
+// if the number is above that in lacking and above the last number of its series in the store.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
-	held map[string]uint64) (mine bool, err error) {
+	lacking map[string]uint64) error {
 	o, err := g.archive.Fetch(ctx, key, archive.MaxObject)
 	if err != nil {
-		return false, fmt.Errorf("reading %s: %w", key, err)
+		return fmt.Errorf("reading %s: %w", key, err)
 	}
 	v, err := dte.Parse(o.Data)
 	if err != nil {
-		return false, nil //nolint:nilerr // this product did not write the object
+		return nil //nolint:nilerr // this product did not write the object
 	}
 	id := v.Get("identificacion")
 	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()
-	if len(control) != 31 || len(date) != 10 {
-		return false, nil
-	}
-	mine = slices.ContainsFunc(points, func(p record.Point) bool {
+	if len(control) != 31 || len(date) != 10 || !slices.ContainsFunc(points, func(p record.Point) bool {
 		return p.Establishment == control[7:11] && p.PointOfSale == control[11:15]
-	})
-	there, err := strconv.ParseUint(control[16:], 10, 64)
-	if err != nil || !mine {
-		return false, nil //nolint:nilerr // as above
+	}) {
+		return nil
 	}
 	series := fmt.Sprintf("%s/%s/%s/%s/%s", g.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
+	there, err := strconv.ParseUint(control[16:], 10, 64)
+	if err != nil || there <= lacking[series] {
+		return nil //nolint:nilerr // as above
+	}
+	lacking[series] = there
 	here, err := g.store.LastNumber(series)
-	if err != nil {
-		return true, err
-	}
-	if there < here || there <= held[series] {
-		return true, nil
-	}
-	held[series] = there // equal to here: recover may have settled it before all were read
-	if there > here {
+	if err == nil && there > here {
 		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: series, Here: here, There: there}}}})
 	}
-	return true, nil
+	return err
 }

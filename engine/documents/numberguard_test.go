@@ -2,6 +2,7 @@ package documents
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/plugins"
 	"dtegate/storage"
 )
 
@@ -53,38 +55,39 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 // keeps the hold, and a hold that comes later is added.
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
-	const crowded, busy = "a day of the issuer's other branches", "among other branches' documents"
-	const many, shared = "a day of many own documents", "a busy day after one that shows the lack"
-	const early = "recover settled before all were read"
 	const first, second, third = "00/01/M001/P001/2026", "00/03/M001/P001/2026", "00/14/M001/P001/2026"
 	for name, c := range map[string]struct {
 		archived map[string]string // control numbers, by day
 		want     map[string]uint64
+		before   int    // other documents of the last day, of type 01, which are listed first
+		of       string // the point of sale of these; M002P001 by default
 	}{
-		"nothing":         {nil, nil},
-		"the last number": {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}, nil},
-		"one ahead": {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
-			map[string]uint64{first: 4}},
-		"the highest of them": {map[string]string{"DTE-01-M001P001-000000000000006": "2026-11-23",
-			"DTE-01-M001P001-000000000000005": "2026-11-22"}, map[string]uint64{first: 6}},
-		"two series": {map[string]string{"DTE-01-M001P001-000000000000009": "2026-11-23",
-			"DTE-03-M001P001-000000000000001": "2026-11-23"}, map[string]uint64{first: 9, second: 1}},
-		"the day before": {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-20"},
-			map[string]uint64{first: 4}},
-		"long ago":              {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-18"}, nil},
-		"another point of sale": {map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}, nil},
-		"another establishment": {map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}, nil},
-		"no control number":     {map[string]string{"DTE-01": "2026-11-23"}, nil},
-		crowded: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
-			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
-		many: {map[string]string{"DTE-01-M001P001-000000000000700": "2026-11-23",
-			"DTE-03-M001P001-000000000000001": "2026-11-22"}, map[string]uint64{first: 700, second: 1}},
-		busy: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
-			map[string]uint64{first: 4}},
-		shared: {map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
-			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
-		early: {map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-22",
-			"DTE-01-M001P001-000000000000009": "2026-11-23"}, map[string]uint64{first: 9}},
+		"nothing":         {},
+		"the last number": {archived: map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}},
+		"one ahead": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			want: map[string]uint64{first: 4}},
+		"the highest of them": {archived: map[string]string{"DTE-01-M001P001-000000000000006": "2026-11-23",
+			"DTE-01-M001P001-000000000000005": "2026-11-22"}, want: map[string]uint64{first: 6}},
+		"two series": {archived: map[string]string{"DTE-01-M001P001-000000000000009": "2026-11-23",
+			"DTE-03-M001P001-000000000000001": "2026-11-23"}, want: map[string]uint64{first: 9, second: 1}},
+		"the day before": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-20"},
+			want: map[string]uint64{first: 4}},
+		"long ago":              {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-18"}},
+		"another point of sale": {archived: map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}},
+		"another establishment": {archived: map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}},
+		"no control number":     {archived: map[string]string{"DTE-01": "2026-11-23"}},
+		"some of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			want: map[string]uint64{first: 4}, before: 300},
+		"many of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
+			"DTE-01-M001P001-000000000000009": "2026-11-23"}, want: map[string]uint64{first: 9}, before: 600},
+		"of another type": {archived: map[string]string{"DTE-03-M001P001-000000000000001": "2026-11-23"},
+			want: map[string]uint64{second: 1}, before: 600},
+		"many of its own": {archived: map[string]string{"DTE-01-M001P001-000000000000700": "2026-11-23",
+			"DTE-03-M001P001-000000000000001": "2026-11-22"}, want: map[string]uint64{first: 700, second: 1},
+			before: 600, of: "M001P001"},
+		"recover settled before all were read": {archived: map[string]string{
+			"DTE-01-M001P001-000000000000002": "2026-11-22", "DTE-01-M001P001-000000000000009": "2026-11-23"},
+			want: map[string]uint64{first: 9}, before: 600},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := guarded(t, now)
@@ -95,23 +98,18 @@ func TestAskArchive(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			objects, n := bucket{"tienda/DTES/test/2026/11/23/x.pdf": nil}, byte(100)
-			point := "M002P001"
-			if name == many {
-				point = "M001P001"
+			objects, n := bucket{"tienda/DTES/test/2026/11/23/DTE01/pdf/x.pdf": nil}, byte(100)
+			put := func(day, control string, code dte.Code) {
+				objects[archive.Key("tienda", "test", day, control[4:6], code.String(), "json")] = fmt.Appendf(nil,
+					`{"identificacion":{"numeroControl":%q,"fecEmi":%q}}`, control, day)
 			}
-			for i := range map[string]int{crowded: 600, shared: 600, early: 600, busy: 300, many: 600}[name] {
-				objects[fmt.Sprintf("tienda/DTES/test/2026/11/23/%s.json", dte.Code{0, byte(i >> 8), byte(i)})] =
-					fmt.Appendf(nil, `{"identificacion":{"numeroControl":"DTE-01-%s-%015d","fecEmi":"2026-11-23"}}`,
-						point, i)
-				if name == shared && i < 100 {
-					objects[fmt.Sprintf("tienda/DTES/test/2026/11/22/%s.json", dte.Code{0, 0, byte(i)})] = []byte("{}")
-				}
+			for i := range c.before {
+				put("2026-11-23", fmt.Sprintf("DTE-01-%s-%015d", cmp.Or(c.of, "M002P001"), i+1),
+					dte.Code{0, byte(i >> 8), byte(i)})
 			}
 			for control, day := range c.archived {
 				n++
-				key := "tienda/DTES/test/" + strings.ReplaceAll(day, "-", "/") + "/" + dte.Code{n}.String() + ".json"
-				objects[key] = fmt.Appendf(nil, `{"identificacion":{"numeroControl":%q,"fecEmi":%q}}`, control, day)
+				put(day, control, dte.Code{n})
 			}
 			shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos",
 				AccessKey: "a", Secret: "s", PathStyle: true, Transport: objects})
@@ -188,9 +186,12 @@ func TestNumberGuard_Unread(t *testing.T) {
 	}
 }
 
-// guarded returns an empty store, closed when the test ends.
+// guarded returns an empty store, closed when the test ends. The types of documents are known.
 func guarded(t *testing.T, now time.Time) *storage.Store {
 	t.Helper()
+	if err := record.Learn(plugins.Types()...); err != nil {
+		t.Fatal(err)
+	}
 	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
 		Now:   func() time.Time { return now },
 		Fatal: func(m string) { panic(m) }}
@@ -215,12 +216,11 @@ var quiet = slog.New(slog.DiscardHandler)
 func TestAskArchive_Season(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	store := guarded(t, now)
-	objects, n := bucket{}, 0
+	objects := bucket{}
 	for day := range 40 {
-		for range 100 {
-			n++
-			objects[fmt.Sprintf("tienda/DTES/test/%s/%s.json", now.AddDate(0, 0, -day).Format("2006/01/02"),
-				dte.Code{byte(n >> 8), byte(n)})] = []byte(`{}`)
+		for i := range 1000 {
+			objects[archive.Key("tienda", "test", dte.Date(now.AddDate(0, 0, -day)), "01",
+				dte.Code{byte(i >> 8), byte(i)}.String(), "json")] = []byte(`{}`)
 		}
 	}
 	read := counted{objects, new(int)}
@@ -233,7 +233,7 @@ func TestAskArchive_Season(t *testing.T) {
 	if err := g.AskArchive(t.Context(), nil, now.AddDate(0, 0, -38), now); err != nil {
 		t.Fatal(err)
 	}
-	if want := 40*fewOthers + 10*100; *read.objects != want {
+	if want := 40 * (few + many); *read.objects != want {
 		t.Errorf("%d documents were read, want %d", *read.objects, want)
 	}
 }
