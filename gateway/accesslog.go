@@ -28,9 +28,9 @@ const (
 	refusalBurst = 60
 )
 
-// accessLog writes a line for each request of a till that changes or sends something, and for each request refused for
-// lack of a valid token, up to a number of lines a second. A line has no text of the client's request other than the
-// method, the path or route, and the code of a document.
+// accessLog writes a line for each request of a till that may change or send something, and for each request refused
+// for lack of a valid token, up to a number of lines a second. A line has no text of the client's request other than
+// the method, the path or route, and the code of a document.
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time
@@ -51,7 +51,7 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// writeLine writes the line of a finished request that has a good token, if it changes something or has loggedAlways.
+// writeLine writes the line of a finished request with a good token if it may change something, or has loggedAlways.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") && ctx.UserValue(loggedAlways) == nil {

@@ -202,8 +202,8 @@ func newOrigins(listed []string, r prometheus.Registerer) *origins {
 	return o
 }
 
-// handler adds CORS headers to all answers of h, including refusals. It also answers a preflight: the OPTIONS request
-// without a token that a browser sends before the real request.
+// handler adds CORS headers (see tellOrigin) to all answers of h, including refusals. It also answers a listed page's
+// preflight: the OPTIONS request without a token that a browser sends before the real request.
 func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if len(o.listed) == 0 {
 		return h

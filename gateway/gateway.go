@@ -205,7 +205,7 @@ var errHost = problem.ForOperator("NOT_FOUND",
 type side struct {
 	name   string
 	places door.Places
-	// sender returns the id of the token in a request's headers: these ids share the memory for bodies. ok is false for
+	// sender returns the id of the token in a request's headers; the memory for bodies is shared by id. ok is false for
 	// a stranger, a caller without a good token: the gateway does not read a stranger's body.
 	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
@@ -372,7 +372,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 	}
 }
 
-// recovered answers 500 when a handler panics, so that the process goes on.
+// recovered answers 500 when a handler panics, so that the process goes on. It also marks the operators' requests.
 func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if listener == listenerOps {

@@ -83,8 +83,8 @@ func (g *Gateway) issue(c *call, f *form.Form) error {
 	return g.make(c, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
-// validate answers a request with Prefer: validate at a creation endpoint with the amounts of the sale, or with all its
-// faults. It stores nothing and uses no number.
+// validate answers a creation request that has Prefer: validate, with the sale's amounts or with all its faults. It
+// stores nothing and uses no number.
 func (g *Gateway) validate(c *call, f *form.Form) error {
 	var v *engine.Validation
 	_, err := g.attempt(c, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {

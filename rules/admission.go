@@ -145,7 +145,7 @@ func (a *admission) module(ctx context.Context) (string, error) {
 		return "none", nil
 	}
 	d := a.rule.Module.Description()
-	for i, f := range d.Faults { // a bundle that an earlier version admitted is not asked
+	for i, f := range d.Faults { // here only: earlier versions admitted longer messages
 		if utf8.RuneCountInString(f.Message) > maxMessage {
 			return "", fmt.Errorf("%w: description: faults[%d].message: over %d letters", ErrModule, i, maxMessage)
 		}

@@ -26,7 +26,7 @@ const (
 	maxKept   = 32        // folders that a start keeps, about 8 MB each
 )
 
-// openCache opens the cache and removes folders that no start will use.
+// openCache opens the cache. It removes old unfinished folders and, of the others, all but the maxKept newest.
 func openCache(dir string) (*cache, error) {
 	if err := private(dir); err != nil {
 		return nil, err

@@ -136,7 +136,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the WebAssembly runtime of one module. With a runtime each, modules cannot disturb each other.
+// room is the WebAssembly runtime of one module. No two modules share a runtime: they cannot disturb each other.
 type room struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: the compiled code is not kept

@@ -147,7 +147,7 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 }
 
 // run makes the buffer large enough, writes the message into it and calls dte_evaluate. The result what names the
-// function that failed.
+// function that run called last.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, leastBuffer)

@@ -250,7 +250,7 @@ func check(ok bool) uint64 {
 }
 
 const (
-	maxDescription = 64 << 10 // bytes; the largest of the house has 4.5 KB
+	maxDescription = 64 << 10 // bytes; the largest of a shipped module has 4.5 KB
 	maxMessage     = 300      // letters of a fault's message, because the records of documents keep warnings
 )
 

@@ -245,7 +245,7 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx, false)
 }
 
-// close closes the module. Running calls finish, or fail with abort. The last instance that comes back closes the room.
+// close closes the module. Running calls finish or, if abort is set, fail. The last instance to return closes the room.
 func (c *code) close(ctx context.Context, abort bool) error {
 	if c.look != nil {
 		c.look.Stop()

@@ -26,7 +26,7 @@ import (
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules build", "rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
-// for an authoring verb, if root owns the data, or if the configuration is unusable.
+// for an authoring or fleet verb, if root owns the data, or if the configuration or the data is unusable.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") {
 		return nil

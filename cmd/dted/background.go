@@ -66,9 +66,9 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 	return since, reason
 }
 
-// unsure returns since when the store may lack documents; zero: there is no archive, no reason, or it has answered. The
-// question outlasts a restart: see storage.Store.Beat. A clock that was behind at the start and is right now gives the
-// reason late.
+// unsure returns since when the store may lack documents; zero: there is no archive or no reason, or the archive has
+// answered. The question outlasts a restart: see storage.Store.Beat. A clock that was behind at the start and is right
+// now gives the reason late.
 func (w *witness) unsure() time.Time {
 	since, reason := unsureSince(w.gaps, w.last, w.now().Add(-time.Since(w.began)))
 	if w.ask == nil || !reason || w.sure.Load() {

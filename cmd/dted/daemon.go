@@ -298,8 +298,8 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }
 
-// openBoxKey reads, or at the first start makes, the key by which this box recognises its own records. Without a key,
-// the box's records have no mark, and only rules that pinned keys have signed are used.
+// openBoxKey reads or makes the key by which this box recognises its own records. Without a key, the box's records have
+// no mark, and only rules that pinned keys have signed are used.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {

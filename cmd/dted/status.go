@@ -146,7 +146,7 @@ func (s *status) today() (documents.Today, error) {
 	})
 }
 
-// authorisation returns how many of MH's required tests are done; nil outside of the test ambiente.
+// authorisation returns how many of MH's required tests are done; nil outside of the test ambiente, or after an error.
 func (s *status) authorisation() *documents.Progress {
 	if s.permit == nil {
 		return nil

@@ -53,7 +53,7 @@ type content struct {
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor Issuer `json:"emisor"`
-	// Third is the third party for whom the taxpayer sells. Of the types in annex 2, only 11 has this member.
+	// Third is the third party for whom the taxpayer sells. In annex 2, only types 01 and 11 have it; in 01 it is null.
 	Third *struct {
 		Name     string `json:"nombre"`
 		Domicile int    `json:"codDomiciliado"` // CAT-032: 2 is abroad; absent in 11 v1

@@ -181,7 +181,7 @@ func (p *placement) list(d *sealed) {
 	}
 }
 
-// The countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
+// El Salvador, and the countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
 var (
 	here           = []string{"SV", "9300"}
 	centralAmerica = []string{"CR", "GT", "HN", "NI", "9411", "9483", "9501", "9615"}

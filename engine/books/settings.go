@@ -6,7 +6,7 @@ import (
 )
 
 // Settings are values that the documents lack and the manual leaves open; [books] of the configuration sets and checks
-// them. Zero values are a shop's defaults, shown in brackets.
+// them. Zero values are the defaults of a shop: the first of several words, or the value in brackets.
 type Settings struct {
 	// SaleCodes apply to sales that no rule of Sale fits. If several rules fit, the first one decides.
 	SaleCodes

@@ -37,7 +37,7 @@ func (s sales) plus(o sales) sales {
 }
 
 // exports are columns O to S of annex 2 (p. 9): goods within Central America, goods elsewhere, services, sales to free
-// zones, and sales for others.
+// zones, and sales on behalf of others.
 type exports [5]decimal.Decimal
 
 const central, overseas, service, freeZone, others = 0, 1, 2, 3, 4

@@ -169,7 +169,7 @@ func (b *Book) groups(earlier bool) []*group {
 	return list
 }
 
-// Files describes each file, in the order of the manual.
+// Files describes each file of rows.
 func (b *Book) Files() []FileSum {
 	list := make([]FileSum, 0, len(b.made))
 	for _, l := range b.made {

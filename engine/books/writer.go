@@ -204,7 +204,7 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 returns s as Excel writes it; a character that the encoding lacks becomes a question mark.
+// windows1252 encodes s. Curly apostrophes and dashes become ' and -; all other characters that Latin-1 lacks become ?
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -94,7 +94,7 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	return append(lines, l.printer.fonts.Para(version, w, 1, small)...), w
 }
 
-// brand returns the emisor's name in the largest letters that fit, perhaps cut: another block shows it in full.
+// brand returns the emisor's names, the first in the largest letters that fit. Another block shows cut names in full.
 func (l *letterhead) brand(w float64) []sheet.Line {
 	name, sub := l.v.Emisor.Trade, l.v.Emisor.Name
 	if name == "" {

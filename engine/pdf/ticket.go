@@ -25,7 +25,7 @@ var papers = [...]paper{
 // longest is the greatest length of a ticket's page: 3 m. PDF viewers allow at most 5 m.
 const longest = 8504
 
-// ticket lays out parts in black on one page of thermal paper as long as its content. It calls pause after each part.
+// ticket lays out parts in black, on one page as long as they are or on several (see longest). It pauses after each.
 func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Page {
 	pp := papers[layout]
 	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30,

@@ -19,9 +19,9 @@ const (
 	budget    = 64 << 20 // bytes for the large bodies of a listener
 )
 
-// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived. A sender may
-// use at most as many bytes as are free: one sender alone gets half of the budget, two get a third each. A new sender
-// finds memory as long as fewer than 63 others use their full shares.
+// Bodies shares the memory for large bodies among their senders. It counts memory as bytes arrive, not announced sizes.
+// A sender may use at most as many bytes as are free: one sender alone gets half of the budget, two get a third each. A
+// new sender finds memory as long as fewer than 63 others use their full shares.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: the rate is not limited
 

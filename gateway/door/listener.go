@@ -18,10 +18,10 @@ import (
 // handshakeTimeout is how long a client may take for its TLS handshake.
 const handshakeTimeout = 5 * time.Second
 
-// Listener limits the number of its connections: of all connections, of strangers, of one address and of one token. A
-// stranger is a connection on which no good token has arrived yet; each connection begins as a stranger. When a limit
-// is reached, the Listener closes the oldest stranger under this limit and accepts the new connection, so that idle
-// connections cannot lock a till out:
+// Listener limits its connections: in all, of strangers, of one address and of one token. A stranger is a connection on
+// which no good token has arrived yet; each connection begins as a stranger. When a limit is reached, the Listener
+// closes the oldest stranger under this limit and accepts the new connection, so that idle connections cannot lock a
+// till out. Without such a stranger, it refuses the new connection.
 //
 //   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately, as a LAN is one /64.
 //   - If strangers or all connections are at their limit, the oldest stranger is closed; strangers of friends last. A
@@ -69,8 +69,8 @@ type callers struct {
 // maxFriends is the largest number of friends that a Listener remembers. A branch has fewer tills.
 const maxFriends = 1024
 
-// Listen limits the connections of a listener. A nil config means plain HTTP. refused gets the reason for each
-// connection that is refused, or closed in favour of a new one; refused must not call the Listener.
+// Listen limits the connections of a listener. A nil config means plain HTTP. refused gets the reason for a connection
+// that is refused, fails its handshake or is closed for a new one; refused must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
 		tokens: make(map[int64]int), friends: make(map[netip.Addr]int64)}

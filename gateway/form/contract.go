@@ -290,7 +290,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
 	}
-	f := fieldsOf(m)[0] // the description that reader uses
+	f := fieldsOf(m)[0] // the description that the reader uses
 	shape := f.shape
 	switch {
 	case shape == isObject:

@@ -348,7 +348,7 @@ func (r *reader) faulty(path string) bool {
 	return slices.ContainsFunc(r.Faults, func(f dte.Fault) bool { return f.Path == path })
 }
 
-// Kinds of identity documents (CAT-022) with a fixed number of digits.
+// Kinds of identity documents (CAT-022) whose digits are counted.
 const (
 	kindDUI = "13" // 9 digits
 	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons

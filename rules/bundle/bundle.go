@@ -33,7 +33,7 @@ const (
 	lists      = "catalogues.json"
 )
 
-// Bundle is a bundle in the one permitted form, with verified digests.
+// Bundle is a bundle whose archive has the only permitted form (see unpack) and whose parts have the signed digests.
 type Bundle struct {
 	Manifest Manifest
 	Digest   string // SHA-256 of the signed manifest, in hex: identifies the bundle, regardless of its signers
@@ -45,10 +45,10 @@ type Bundle struct {
 	signed  string // the JWS that contains payload, as Envelope.Text writes it
 	packed  []file // the parts in compressed form, as they were read; nil after Forget
 
-	admitted bool // perhaps by a version that had no limits of parts
+	admitted bool // set by Reopen: limits of parts do not apply, because they may be newer than the bundle
 }
 
-// Read opens a bundle that enough of the keys have signed. It checks the signature before it reads anything else.
+// Read opens a bundle that enough of the keys have signed. It checks the signatures before it reads manifest and parts.
 func (k Keys) Read(data []byte) (*Bundle, error) {
 	return read(data, func(b *Bundle) (err error) {
 		b.Signers, err = k.Vouch(b)
@@ -158,8 +158,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases returns an error if a bundle has fewer different golden cases (cases) than the bundle that it replaces
-// (before), because nothing checks what the removed cases checked.
+// CompareCases returns an error if cases, the number of different golden cases of a bundle, is below that of the bundle
+// it replaces (before): nothing would check what the removed cases checked.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {

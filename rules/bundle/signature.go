@@ -53,7 +53,7 @@ func (k Keys) Check() error {
 	return errors.Join(faults...)
 }
 
-// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if there are too few.
+// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if they are too few.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	found, err := k.try(b)
 	if err != nil {

@@ -508,9 +508,9 @@ func (t *Type) Contradicts(before *Type) error {
 	return nil
 }
 
-// Succeeds returns how a type differs from its earlier description. It returns an error if stored documents would be
-// counted or credited differently, or could be invalidated for a shorter time. A law that shortens this time belongs in
-// the bundle of the event. It also returns an error if a taxpayer would be read as a consumer, without NIT and NRC.
+// Succeeds returns how a type differs from its earlier description. It returns an error if they contradict each other
+// (see Contradicts), if stored documents could be invalidated for a shorter time (such a law belongs in the bundle of
+// the event), or if a taxpayer would be read as a consumer, without NIT and NRC.
 func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	if err := t.Contradicts(before); err != nil {
 		return nil, err

@@ -127,8 +127,8 @@ func plainInstructions() (all [256]shape) {
 type work int
 
 // Costs of compiling that grow faster than the number of bytes. A compiler's phases walk over each live value at each
-// piece of straight code, over each pair of values that are selected where control flow merges, and over loops until
-// nothing changes. After each call, the compiled code reads every global again. A plain Go guest is estimated at 3.6 s.
+// piece of straight code, over each pair of values considered where control flow merges, and over loops until nothing
+// changes. After each call, the compiled code reads every global again. A plain Go guest is estimated at 3.6 s.
 const (
 	maxWork = 15_000_000_000
 
@@ -136,9 +136,9 @@ const (
 	functionWork = 20_000 // for each function
 	valueWork    = 3000   // for each parameter and result of a type, a function or a call
 	stepWork     = 1000   // for each instruction
-	moveWork     = 1000   // for each value that is selected, for each way into the merge
-	pairWork     = 1      // for each pair of selected values, for each way and each loop
-	alongWork    = 4      // for each selected value for each piece of code
+	moveWork     = 1000   // for each value considered at a merge, for each way into the merge
+	pairWork     = 1      // for each pair of considered values, for each way and each loop
+	alongWork    = 4      // for each considered value, for each way, for each piece of code
 	pieceWork    = 3      // for each pair of pieces of straight code
 	loopWork     = 60     // for each loop for each piece
 	reloadWork   = 300    // for each global for each call, because all globals are read again after a call

@@ -109,7 +109,7 @@ func (m *module) encode(start int64) ([]byte, error) {
 	return out, nil
 }
 
-// lengthenVector returns a section's vector with a higher count; a missing section counts as an empty vector.
+// lengthenVector adds by to the count of a section's vector (empty if missing); the caller appends the items.
 func lengthenVector(body []byte, by int) []byte {
 	if body == nil {
 		return appendU32(nil, by)

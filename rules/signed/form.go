@@ -120,7 +120,7 @@ func (w *walker) object(path string, t reflect.Type) error {
 			return err
 		}
 		name, _ := token.(string)
-		// Two members must not have the same path: a member's name may contain a dot only if its value is a text.
+		// Each path must name one value: a name may contain . or [ only in an object of texts, which have no members.
 		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 		if name == "" || !free && strings.ContainsAny(name, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))

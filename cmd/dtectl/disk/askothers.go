@@ -32,8 +32,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf returns a function for storage.Sources.Part, which calls archived once for each document, and no more after
-// the first error. archived reads a document from the archive.
+// partsOf returns a function for storage.Sources.Part. The function calls archived, which reads a document from the
+// archive, once for each document and never after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Token is dtectl token. The running appliance applies and records a change within a second, without an admin token.
+// Token is dtectl token. It needs no admin token: the appliance applies a change of the token file within a second.
 type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`

@@ -50,10 +50,10 @@ type Token struct {
 	RevokedBy     string    `toml:"revoked_by,omitempty" json:"revoked_by,omitempty"`
 }
 
-// Permissions lists SPEC 2.8's permissions for the document types built into this program, and this appliance's own two
-// permissions, which GET /dte/information does not show. CONSULTA lets a token read documents of types that it may not
-// issue, if access.reading restricts reading. REENVIO lets a token mail a document to an address that the document does
-// not contain. A bundle may add a type with a further permission.
+// Permissions lists SPEC 2.8's permissions (ANULACION, and those for the document types built into this program), and
+// this appliance's own two, which GET /dte/information does not show. CONSULTA lets a token read documents of types
+// that it may not issue, if access.reading restricts reading. REENVIO lets a token mail a document to an address that
+// the document does not contain. A bundle may add a type with a further permission.
 var Permissions = func() (list []string) {
 	for _, t := range plugins.Types() {
 		if t.Permission != "" {

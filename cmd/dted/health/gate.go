@@ -41,7 +41,7 @@ type Gate struct {
 	// The archive's address, asked for the time if MH contradicts the box; may be ""
 	archive string
 	second  http.RoundTripper // to the archive
-	// The store's last activity before this start, or since when an earlier start was unsure of it; zero: none
+	// The store's last activity before this start, or an earlier time since which it may lack documents; zero: none
 	Stored time.Time
 	Fence  *fleet.Fence // which box has the branch; nil: the branch belongs to no chain
 }
@@ -141,7 +141,7 @@ func (g *Gate) Admit() error {
 	return nil
 }
 
-// tendEvery is how often disk and clock are checked without sales.
+// tendEvery is how often disk and clock are checked, even without sales.
 const tendEvery = 2 * time.Second
 
 // Run maintains the ballast. At the start and while the clock is in doubt or disputed, it asks MH for the time: sales

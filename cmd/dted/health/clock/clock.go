@@ -169,8 +169,8 @@ func (c *Clock) Admitted() {
 	c.issued = true
 }
 
-// Second compares the clock with the Date header of the archive's answer, while MH's time differs from the box's. Of
-// the two, the clock that the archive contradicts is wrong.
+// Second compares the clock with the Date header of the archive's answer, while MH's time differs from the box's. If
+// the archive agrees with one of the two, the other is wrong.
 func (c *Clock) Second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
