@@ -69,17 +69,10 @@ func (f *scan) open(i instruction, region int) {
 	}
 }
 
-// touched returns the locals that an open block uses; written returns the locals that it sets. Both have one bit for
-// each local. around counts the open blocks from the innermost outwards.
-func (f *scan) touched(around int) []uint64 {
-	at := 2 * f.words * (len(f.blocks) - 1 - around)
-	return f.sets[at:][:f.words]
-}
-
-func (f *scan) written(around int) []uint64 {
-	at := 2*f.words*(len(f.blocks)-1-around) + f.words
-	return f.sets[at:][:f.words]
-}
+// touched returns the locals that the innermost open block uses; written returns the locals that it sets. Both have one
+// bit for each local.
+func (f *scan) touched() []uint64 { return f.sets[len(f.sets)-2*f.words:][:f.words] }
+func (f *scan) written() []uint64 { return f.sets[len(f.sets)-f.words:] }
 
 func (f *scan) inner() *block { return &f.blocks[len(f.blocks)-1] }
 
@@ -140,9 +133,9 @@ func (f *scan) plain(at int, i instruction) {
 	f.take(i.pop, i.push)
 	switch i.op {
 	case opLocalGet, opLocalSet, opLocalTee:
-		f.touched(0)[i.index/64] |= 1 << (i.index % 64)
+		f.touched()[i.index/64] |= 1 << (i.index % 64)
 		if i.op != opLocalGet {
-			f.written(0)[i.index/64] |= 1 << (i.index % 64)
+			f.written()[i.index/64] |= 1 << (i.index % 64)
 		}
 		return
 	case opCall, opCallIndirect:
@@ -205,7 +198,7 @@ func (f *scan) branch(i instruction) {
 // loop, the loop's parameters and the locals set in it. The region after the moves pays for them.
 func (f *scan) end() {
 	b := f.inner()
-	written, touched := count(f.written(0)), count(f.touched(0))
+	written, touched := count(f.written()), count(f.touched())
 	switch {
 	case b.op == opLoop && b.branches > 0:
 		f.merge(b.region, b.branches+1, written+b.params, touched+b.params)
