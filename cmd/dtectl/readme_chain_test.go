@@ -21,6 +21,7 @@ import (
 // TestREADME_Chain runs the commands of the chain's document against a demonstration that runs as make run-fleet starts
 // it.
 func TestREADME_Chain(t *testing.T) {
+	t.Parallel()
 	skip.Short(t)
 	store := archivetest.Program(t)
 	root := plugintest.Root(t)
