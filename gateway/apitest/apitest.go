@@ -139,7 +139,7 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 	}
 }
 
-// english matches pairs of English words that no Spanish text has.
+// english matches an English word and a space after it. No Spanish text has one of these words.
 var english = regexp.MustCompile(
 	`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
 

@@ -8,8 +8,8 @@ import (
 // This file holds what tests and operators do with a simulator, and what they can observe.
 
 // Chaos replaces all hostilities by c, and returns when c is in force: once an outage is switched on, the port refuses
-// connections; once it is switched off, the port accepts them. Chaos fails if a number is negative or the port cannot
-// be opened again.
+// connections; once it is switched off, the port accepts them. Chaos fails if c is not valid or the port cannot be
+// opened again.
 func (s *Simulator) Chaos(c Chaos) error { return s.hostility.Chaos(c) }
 
 // Hostilities returns the hostilities in force, with what is left of each counter.
@@ -17,7 +17,7 @@ func (s *Simulator) Hostilities() Chaos { return s.hostility.Hostilities() }
 
 // Schedule changes the hostilities at the given times from now on, by the process's clock. A round of steps repeats
 // after every, unless that is zero. Schedule ends the schedule in force, as do Reset and the end of Serve. It fails if
-// a time is negative, or if every is not later than the last step.
+// a step is not valid, a time is negative, or every is not later than the last step.
 func (s *Simulator) Schedule(every time.Duration, steps ...Step) error {
 	return s.hostility.Schedule(every, steps...)
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Serve answers the protocol and the management on the two listeners until ctx ends, and then returns nil. It owns the
-// listeners. While it runs, an outage closes the protocol's port, so that connections are refused; the end of the
-// outage opens the same address again through Options.Listen.
+// Serve answers the protocol and the management on the two listeners until ctx ends, and then returns nil, or until one
+// of them fails. It owns the listeners. While it runs, an outage closes the protocol's port, so that connections are
+// refused; the end of the outage opens the same address again through Options.Listen.
 func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) error {
 	failed := make(chan error, 1)
 	remove, err := s.hostility.Install(s.Protocol(), protocol, failed)

@@ -240,8 +240,8 @@ func tooManyLines(good []byte) lie {
 	return lie{fmt.Sprintf("%d lines", abi.MaxLines+1), append(b, make([]byte, 8*columns*(abi.MaxLines+1))...), -1}
 }
 
-// growth: once the module has warmed up, neither its memory nor its fuel grows from call to call. A guest that collects
-// its garbage has twice as many calls to reach its usual size.
+// growth: once the module has warmed up, its memory does not grow from call to call, and its fuel by a quarter at most.
+// A guest that collects its garbage has twice as many calls to reach its usual size.
 func (x *examination) growth(ctx context.Context) error {
 	in := slices.Concat(x.documents, x.made)[0]
 	message := abi.AppendInput(nil, &in)

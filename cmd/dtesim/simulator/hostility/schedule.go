@@ -26,7 +26,7 @@ var errReplaced = errors.New("the schedule was replaced")
 
 // Schedule changes the hostilities at the given times from now on, by the process's clock. A round of steps repeats
 // after every, unless that is zero. Schedule ends the schedule in force, as do Reset and the end of Serve. It fails if
-// a time is negative, or if every is not later than the last step.
+// a step is not valid, a time is negative, or every is not later than the last step.
 func (s *Hostility) Schedule(every time.Duration, steps ...Step) error {
 	steps = slices.Clone(steps)
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.After, b.After) })

@@ -132,8 +132,8 @@ func (c *Chaos) Check() error {
 }
 
 // Chaos replaces all hostilities by c, and returns when c is in force: once an outage is switched on, the port refuses
-// connections; once it is switched off, the port accepts them. Chaos fails if a number is negative or the port cannot
-// be opened again.
+// connections; once it is switched off, the port accepts them. Chaos fails if c is not valid or the port cannot be
+// opened again.
 func (s *Hostility) Chaos(c Chaos) error {
 	return s.Alter(func(old *Chaos) error { *old = c; return nil })
 }

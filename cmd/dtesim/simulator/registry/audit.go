@@ -22,7 +22,7 @@ type Counts struct {
 // Attempt is what is known of the codigoGeneracion of a document or event.
 type Attempt struct {
 	// Attempts is how often the code reached MH's processing, whatever the result. A request that a hostility stopped
-	// before it (silence, lost request, 500, HTML, expired token, lost lot) is not counted.
+	// before it (silence, lost request, 500, HTML, expired token, lost or stuck lot) is not counted.
 	Attempts int  `json:"attempts"`
 	Accepted bool `json:"accepted"`
 	// Invalidated is true for an accepted document that was invalidated; otherwise JSON omits it.

@@ -25,8 +25,8 @@ type kept struct {
 }
 
 // Keep reads from a file what an earlier authority accepted, and appends everything that is accepted from now on. It
-// does not keep refusals, lots in process and counters of attempts. A last line that a crash cut short is dropped. Call
-// Keep before anything is received.
+// keeps nothing else: no refusals, lots, breaches or counters of attempts. A last line that a crash cut short is
+// dropped. Call Keep before anything is received.
 func (s *Registry) Keep(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
