@@ -44,7 +44,7 @@ type Appending struct {
 	turn  *turn // nil before Number
 	id    uint64
 	over  bool // number and locks are released
-	ok    bool
+	ok    bool // the record is in the log
 }
 
 // Begin locks the idempotency key and the origins, waiting for callers that hold them. Errors: ErrKeyTaken (a repeated
@@ -267,7 +267,7 @@ type turn struct {
 }
 
 // take assigns the series' next number: one more than the last number of its line or, in a new line, one more than the
-// result of the function read.
+// last number in the row that the function read returns.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -164,7 +164,7 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 // Settle deletes it. A Witness of the box stops numbering. A Witness outside of the box does not: the program that uses
 // the store must not number documents in the series that such a Witness names. See Assemble and Settle.
 type Witness struct {
-	Medium   string   `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
+	Medium   string   `json:"medium"` // WitnessCopy, WitnessMark, or another name: see endless
 	Path     string   `json:"path"`   // for a Witness outside of the box: MH's text, or the key of the archived file
 	Outside  bool     `json:"outside,omitempty"`
 	Diverged bool     `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
@@ -188,8 +188,8 @@ const (
 	WitnessMark = "high-water mark"
 )
 
-// endless reports whether the medium proves that the mark is old, but does not show where the numbers end. Such media
-// are a backup, a status of the box, MH and the archive: any series may have gone on since.
+// endless reports whether the medium proves that the mark is old, but does not show where the numbers end. That is true
+// of a backup, a shipped copy, a status of the box, a damaged mark, MH and the archive: any series may have gone on.
 func (w *Witness) endless() bool { return w.Medium != WitnessCopy && w.Medium != WitnessMark }
 
 func (w *Witness) String() string {

@@ -35,10 +35,10 @@ type Options struct {
 	// which the change ends. The change is acknowledged when Carry returns; Carry must limit its own time. While the
 	// copy is not live, Carry is not called.
 	Carry func(file string, end int64)
-	// Fatal is called when a write to the disk failed and its result is unknown. Fatal must not return: Pebble would
-	// continue and report the write as done. Default: log and exit with status 1.
+	// Fatal is called when a write to the disk failed and its result is unknown. If Fatal returns, the process exits
+	// with status 1. Default: log the message.
 	Fatal func(message string)
-	// Now is the clock of the journal and the metrics. Open needs it.
+	// Now is the box's clock. Open, NewMark and Assemble need it.
 	Now func() time.Time
 	// Ours, if not nil, returns an error if series with these names are another branch's; see ErrForeign.
 	Ours func(series []string) error
@@ -49,7 +49,7 @@ type Options struct {
 	segment  uint64       // size of the second copy's segments, bytes
 	readOnly bool         // set by OpenReadOnly
 	tables   *tableWrites // set by Open: paces Pebble's failing writes of tables
-	exit     func(int)    // os.Exit
+	exit     func(int)    // os.Exit, except in tests
 }
 
 func (o *Options) setDefaults() {

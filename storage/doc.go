@@ -7,7 +7,7 @@
 //
 // These files are on the disk:
 //
-//	Dir        a Pebble store. If it is lost, only a second copy or a backup still has the documents.
+//	Dir        a Pebble store. If it is lost, only a second copy or a backup can replace it.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
 //	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
 //	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store from it.

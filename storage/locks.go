@@ -109,7 +109,7 @@ func (l *Locks) leave(name string, n *namedLock) {
 	}
 }
 
-// names maps each series to its sequence id: 1, 2, 3 …. If the first record of a series fails, the series keeps its id
+// names maps each series to its sequence id: 1, 2, 3 … If the first record of a series fails, the series keeps its id
 // until the process ends.
 type names struct {
 	mu       sync.RWMutex

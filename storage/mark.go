@@ -35,7 +35,7 @@ type mark struct {
 
 	mu    sync.Mutex
 	wrote sync.Cond
-	known map[string]Reach // of each series: its sequence id, and its last number that is durable in the store
+	known map[string]Reach // of each series: its sequence id, and the highest number durable in the store or the file
 	said  map[string]Reach // like known, but durable in the file
 	busy  bool             // the writer is writing
 }
@@ -188,7 +188,7 @@ func (m *mark) close() error {
 	return m.file.close()
 }
 
-// proofTries is how often one proof reads the mark: during two writes, a read may find both slots torn.
+// proofTries limits how often one proof reads the mark: during two writes, a read may find both slots torn.
 const proofTries = 3
 
 // ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written: a running
@@ -205,7 +205,7 @@ func (s *Store) ProveMark() error {
 	return nil
 }
 
-// MarkProved returns when ProveMark last found the mark's file sound.
+// MarkProved returns when Open or ProveMark last found the mark's file sound; zero in a read-only store.
 func (s *Store) MarkProved() time.Time {
 	if s.mark == nil {
 		return time.Time{}
@@ -254,7 +254,7 @@ type markFile struct {
 
 const (
 	markMagic   = "DTEMARK1"
-	firstSlot   = 64 << 10 // 2,200 series with names of 20 bytes
+	firstSlot   = 64 << 10 // bytes: 1,984 series with names of 20 bytes
 	largestSlot = 64 << 20
 )
 

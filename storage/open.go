@@ -36,9 +36,9 @@ type Store struct {
 	second  *second    // nil: no second copy is configured
 
 	restored    atomic.Pointer[Restoration] // nil: not restored, or settled
-	reconciling sync.Mutex
-	holding     sync.Mutex                // locked while the row of witnesses changes
-	behind      atomic.Pointer[[]Witness] // of the box; nil: no medium knows more than the store
+	reconciling sync.Mutex                  // locked by Settle
+	holding     sync.Mutex                  // locked while the row of witnesses changes
+	behind      atomic.Pointer[[]Witness]   // the media of the box that know more than the store; nil: none
 
 	mu     sync.Mutex
 	closed bool
@@ -167,7 +167,7 @@ func checkLayout(db *pebble.DB) error {
 	return onlyIf(err != nil, fmt.Errorf("reading layout: %w", err))
 }
 
-// load reads the state that the store needs, a few reads for each series, and compares it with the mark.
+// load reads what the store needs, a few reads for each series. Unless the store is read-only, load opens the mark.
 func (s *Store) load() error {
 	j, err := newMarkJudge(s.db)
 	if err = cmp.Or(err, s.o.foreign(maps.Keys(j.series))); err != nil {
@@ -208,7 +208,7 @@ func (s *Store) load() error {
 	if j.restored != nil {
 		s.o.Logger.Warn("the store was rebuilt from other media, and numbers nothing before dtectl recover settles it")
 	} else if w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said); w != nil { // reads no medium
-		if s.mark.file.torn { // perhaps by rot: the lost slot may have had higher numbers, and is written over now
+		if s.mark.file.torn { // perhaps by rot: the lost slot may have had higher numbers, and is overwritten now
 			w.Medium = "damaged " + WitnessMark
 		}
 		s.hold(*w)

@@ -86,7 +86,7 @@ func (f *facts) of(id uint64) *fact {
 	return &chunk[id%4096]
 }
 
-// add adds a statement to the sum (times is 1) or subtracts it (times is -1). The sum wraps around.
+// add adds a statement to the record's sum as often as times says; below 0, it subtracts. The sum wraps around.
 func (f *facts) add(times int, what byte, id uint64, rest ...[]byte) {
 	n := uint64(times) * saying(what, id, rest...)
 	if f.looked == nil {

@@ -95,8 +95,8 @@ func (s *Store) parts(ids ...uint64) ([][]Part, error) {
 	return lists, err
 }
 
-// Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound if
-// there is none.
+// Lookup returns the code of the record that has an idempotency key, and the digest of the request that made the
+// record. ErrNotFound if no record has the key.
 func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	code, err = use(s, "looking up key", func() (code Code, err error) {
 		row, err := get(s.db, idemKey(key))

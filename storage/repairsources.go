@@ -288,7 +288,7 @@ func (h *histories) confirm(sequence uint32, position uint64) {
 	h.confirmed[sequence] = max(h.confirmed[sequence], position)
 }
 
-// diverge notes that the medium has another history of a series, and removes the medium's links.
+// diverge notes that the medium has another history of a series, and removes the series' links that only it has.
 func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	h.diverged[sequence] = true
 	for _, position := range h.gave[sequence] {

@@ -428,7 +428,7 @@ func (c *count) row() []byte {
 	return be.AppendUint64(be.AppendUint64(make([]byte, 0, counterSize), uint64(c.Value)), c.Revision)
 }
 
-// setCounter writes a counter's row, unless a later change has set the counter already.
+// setCounter writes a counter's row, unless the row of the same or of a later change is there already.
 func setCounter(db *pebble.DB, key, row []byte) error {
 	old, err := get(db, key)
 	switch {

@@ -203,7 +203,7 @@ func (c *second) run() {
 		}
 		c.leave(err)
 		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
-			// a person who has removed a copy or mounted a medium should not wait half an hour
+			// after a long session, and for a person who removes a copy or mounts a medium: do not wait half an hour
 			pause = retryFirst
 		}
 		if !timedOut(pause, c.stop) {
@@ -244,7 +244,7 @@ func (c *second) session() (err error) {
 	}
 }
 
-// openLog examines the medium, continues its log, and catches up.
+// openLog examines the medium, continues its log or begins a new log, and catches up.
 func (c *second) openLog() (*copyLog, error) {
 	store, err := identity(c.s.db)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// reorder limits how far announcements may be out of order: an announcement gets its number before it is durable.
+// reorder is how many announcements a fill copies again: an announcement gets its number before it is durable.
 const reorder = 10_000
 
 // catchUp copies the rows that the log lacks, as the store has them at one moment, and flushes the log. A reader
@@ -211,7 +211,7 @@ func (f *filler) link(key, value []byte) error {
 const (
 	scrubFirst = 5 * time.Minute // after the copy is live
 	scrubEvery = 24 * time.Hour  // from the end of a pass to the start of the next
-	scrubPause = time.Second     // after each scrubChunk bytes
+	scrubPause = time.Second     // for each scrubChunk bytes of a segment, after the segment
 	scrubChunk = 1 << 20
 )
 

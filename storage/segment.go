@@ -189,8 +189,8 @@ func frameAt(b []byte, offset uint64) (f frame, ok bool) {
 // logEnd is the end of a second copy, and the place where its writer continues.
 type logEnd struct {
 	store   [16]byte
-	told    copyState // with all that can be read, the last segment included
-	trusted copyState // without the last segment: nothing has confirmed it
+	told    copyState // how far the copy goes, with all readable bytes of the last segment
+	trusted copyState // how far it goes without the last segment, which nothing has confirmed
 	after   position  // where trusted ends
 	counts  uint64    // the last segment that counts; later ones are void; 0: all are void
 	unread  uint64    // unreadable bytes after the last readable change
@@ -559,8 +559,8 @@ func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end i
 	return id, after, end, err
 }
 
-// HasCopied reads bytes of a second copy, and reports whether this store has each series' last change in them. Bytes
-// without a whole frame have no change.
+// HasCopied reads bytes of a second copy, and reports whether this store has each series' last change in them; true for
+// bytes without a whole frame.
 func (s *Store) HasCopied(b []byte) (bool, error) {
 	return use(s, "comparing a copy with the store", func() (bool, error) {
 		last, fill, part := newCopyState(), position{}, segment{bytes: b}

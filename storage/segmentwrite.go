@@ -25,9 +25,9 @@ type copyLog struct {
 	number uint64
 	f      vfs.File
 	size   uint64
-	empty  uint64 // size of a segment that has only its head
-	group  uint64
-	fill   position  // where the unfinished fill began
+	empty  uint64    // size of a segment that has only its head
+	group  uint64    // of the next frames
+	fill   position  // where the unfinished fill began; zero: there is none
 	reach  copyState // how far the fill has copied
 	buf    []byte
 	failed error // a write or sync of this segment failed: its content on the medium is unknown
@@ -253,8 +253,8 @@ func (l *copyLog) readBack(from uint64) error {
 	return l.failed
 }
 
-// close ends the log. If no write failed, a last head confirms the written bytes, so that they need not be copied
-// again.
+// close ends the log. If the log has caught up and no write failed, a last head confirms the written bytes: the next
+// log need not copy them again.
 func (l *copyLog) close() error {
 	if l.f == nil {
 		return nil
@@ -320,15 +320,15 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	return nil
 }
 
-// roomFor refuses a whole new copy that will not fit while old copies take space. A copy takes about two and a half
-// times the store's size.
+// roomFor refuses to begin a new copy while old copies take space and less than twice the store's size is free: a new
+// copy takes about two and a half times the store's size.
 func (c *second) roomFor() error {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
 	need := 2 * c.s.db.Metrics().DiskSpaceUsage()
 	usage, err := fs.GetDiskUsage(dir)
 	names, bad := fs.List(dir)
 	if err != nil || bad != nil || usage.AvailBytes >= need {
-		return nil // the first write will return the medium's error
+		return nil // if the medium has an error, the first write will return it
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "old-") {

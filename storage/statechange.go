@@ -198,7 +198,7 @@ type queueStart struct {
 	joined uint64 // records that have joined the queue since Open
 }
 
-// idle reports whether no record of the queue is due at a time, and how many records have joined the queue so far.
+// idle reports whether the queue is known to have no record due at a time, and how many records have joined the queue.
 func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

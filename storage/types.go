@@ -10,7 +10,7 @@ import (
 // State is a record's state. The storage gives it no meaning or order.
 type State uint8
 
-// Code identifies a record for ever; its owner chooses it.
+// Code identifies a record for ever; the caller of Append chooses it.
 type Code = [16]byte
 
 // Part is a named piece of a record, written once and never changed. Name: 1 to 255 bytes.
@@ -33,7 +33,7 @@ type Idempotency struct {
 	Digest [32]byte // digest of the request's body
 }
 
-// Keys are what a new record depends on; Begin locks them.
+// Keys are what a new record depends on. Begin locks the idempotency key and the origins, not the series.
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency

@@ -83,7 +83,7 @@ type Agent struct {
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // after a refused version, no later version is read before this time
 	grave                      []string  // digests of the bundles in force whose documents MH refused at the last poll
-	recalled                   bool      // recall has read this box's last status, in this run and epoch
+	recalled                   bool      // recall has compared the branch's last status, in this run and epoch
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file
@@ -142,7 +142,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	if !now.Before(a.nextPoll) {
 		err := a.readDesired(ctx)
 		a.noteTrouble("desired", err)
-		if err == nil && a.silent { // the store answers again: read the enrolments before another number is issued
+		if err == nil && a.silent { // the store answers again: the next Step reads the enrolments
 			a.nextLook = time.Time{}
 		}
 		a.reconcile(ctx)
@@ -291,8 +291,8 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused and fetchFor limit how many refused versions in a row the box reads: a hostile store may return an object
-// for every version, slowly.
+// maxRefused limits how many refused versions in a row the box reads at once, and fetchFor how long it reads: a hostile
+// store may return an object for every version, slowly.
 const maxRefused = 10_000
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.

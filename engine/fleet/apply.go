@@ -109,7 +109,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues the act which reports that the branch refuses a bundle. No other act about the bundle follows.
+// queueRefusal queues the act that the branch refuses a bundle. The agent reports no change of the bundle until take.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -426,8 +426,8 @@ func ruleOf(b Bundle) fleetproto.Rule {
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack takes the branch from a bundle (r) back to the bundle that r replaced (to, see returnsTo). If r is still
-// coming, or replaced no bundle, stepBack only takes r off the shelf.
+// stepBack takes the branch from a bundle (r) back to an earlier bundle (to, see returnsTo). If r is still coming, or
+// if to is nil, stepBack only takes r off the shelf.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule, to *Bundle) error {
 	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {

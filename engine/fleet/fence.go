@@ -18,8 +18,8 @@ type Fence struct {
 
 	mu       sync.Mutex
 	standing Standing
-	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
-	answer   chan struct{} // closed by the next answer
+	year     string        // the last year, in El Salvador, in which Await waited or the store answered
+	answer   chan struct{} // closed when the store next answers about the enrolments
 	cloned   bool          // see Standing.Cloned
 	// compare returns a channel that is closed once the store has answered whether this box shipped more in an epoch
 	// than the box knows; nil: no sale waits
@@ -61,7 +61,7 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Compare makes the first Await of an enrolled box wait for compare too (ship.Shipper.Compared).
+// Compare makes the first Await of an enrolled box wait for the channel of compare too (see ship.Shipper.Compared).
 func (f *Fence) Compare(compare func(epoch int64) <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

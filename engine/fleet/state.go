@@ -177,7 +177,7 @@ func decodeState(text []byte, s *state) error {
 	return json.Unmarshal([]byte(b), s)
 }
 
-// noteTrouble keeps the current error of one part of the agent's work (about), and logs its beginning.
+// noteTrouble keeps the current error of one part of the agent's work (about), and logs the first of several in a row.
 func (a *Agent) noteTrouble(about string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

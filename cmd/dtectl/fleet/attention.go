@@ -130,7 +130,7 @@ func (b *Branch) has(codes ...string) bool {
 	return slices.ContainsFunc(b.Concerns, func(c Concern) bool { return slices.Contains(codes, c.Code) })
 }
 
-// judge adds the status's concerns to those of the survey, and sorts them.
+// judge adds the concerns from the branch's status to those that the survey found, and sorts them by urgency.
 func (b *Branch) judge(now time.Time, desired *Version) {
 	if b.Former > 0 {
 		b.add(Bad, "former", b.Former)
@@ -217,7 +217,7 @@ func (b *Branch) selling(now time.Time) {
 	}
 }
 
-// running adds concerns about the desired state of the branch's group.
+// running adds concerns about the roll-out, MH's refusals, and the desired state of the branch's group.
 func (b *Branch) running(now time.Time, desired *Version) {
 	s := b.Status
 	if s.Desired.Trouble != "" {

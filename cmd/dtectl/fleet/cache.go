@@ -37,14 +37,14 @@ type seen struct {
 
 const seenFile = "seen"
 
-const maxMissing = 10 // once so many acts of a branch are missing, the survey looks for no further act of it
+const maxMissing = 10 // once so many acts of a branch are missing, the survey looks for none of its later acts
 
 // cached returns the path of a cache file or folder of this chain, whatever the director's key.
 func (c *Chain) cached(name string) string {
 	return filepath.Join(c.Cache, name+"-"+c.Identity.Name+"-"+c.Identity.Ambiente)
 }
 
-// recall reads a file of the cache, if there is one. Another process may have just written it.
+// recall reads a file of the cache, if the file exists: each time, because another process may have written the file.
 func (c *Chain) recall(name string, into any) error {
 	text, err := os.ReadFile(c.cached(name))
 	if err == nil {

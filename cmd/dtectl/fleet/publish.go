@@ -178,7 +178,7 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 
 // succeed refuses the bundles that each branch would refuse: a bundle older than the bundle that it replaces, a
 // document's bundle with fewer golden cases, a type that would break stored documents, and a bundle that would replace
-// a bundle still waiting for its day. It prints the changes of types, and what waits.
+// a bundle still waiting for its day. It prints the changes of types, and the bundles that still wait for their day.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	today := dte.Date(chain.Now())

@@ -12,7 +12,7 @@ import (
 
 // Ring is the outcome of a roll-out in the branches of its ring.
 type Ring struct {
-	Boxes     int      `json:"branches"`  // enrolled branches in the ring
+	Boxes     int      `json:"branches"`  // branches in the ring that are enrolled, or whose enrolment is lost
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
 	Failed    []string `json:"failed"`    // branches that refused it, went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
@@ -23,7 +23,7 @@ type Ring struct {
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring by their boxes' reports about it.
+// Measure counts the branches of a roll-out's ring, also if an enrolment is lost, by their boxes' reports about it.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64

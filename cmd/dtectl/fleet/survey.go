@@ -342,8 +342,8 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. It
-// discards an older status.
+// newest compares the statuses of enrolled branches with those seen so far, and keeps the newest numbers. It discards a
+// status that is older or that a clone wrote, and any status while the store lacks an enrolment that was seen.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
 		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)

@@ -104,7 +104,7 @@ type Rollout struct {
 	// The centre requires these values before it opens the next ring. Boxes ignore them.
 	SoakSeconds int64 `json:"soak_seconds,omitempty"`
 	MinSuccess  int   `json:"min_success,omitempty"`               // boxes that must have applied the state
-	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // most failed boxes of 10,000 that tried
+	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // allowed failures in 10,000 boxes that tried
 }
 
 // ClosedPoint is a branch's point of sale for which no box issues further numbers in a year.

@@ -34,7 +34,7 @@ type Status struct {
 	// Rollout is the branch's progress with the roll-out of the desired state, or nil.
 	Rollout *Progress `json:"rollout,omitempty"`
 	Rules   []Running `json:"rules,omitempty"`
-	// Settings is the Digest of the settings file in force; empty: no file.
+	// Settings is the Digest of the settings file that the box has taken; empty: no file.
 	Settings string `json:"settings,omitempty" is:"digest?"`
 	// Acts is the number of the latest act that the box has written to the store.
 	Acts int64 `json:"acts,omitempty"`
@@ -74,7 +74,7 @@ const (
 	StageWaiting  Stage = "waiting"  // the branch is in the ring; a bundle is not fetched or not admitted yet
 	StageAdmitted Stage = "admitted" // every bundle is on the shelf; the first day of at least one is in the future
 	StageLive     Stage = "live"     // every bundle is in force
-	StageRefused  Stage = "refused"  // the branch's admission refused a bundle; no bundle of the roll-out is in force
+	StageRefused  Stage = "refused"  // the branch's admission refused a bundle, or a person there took a bundle off
 	StageReturned Stage = "returned" // the roll-out was in force, and the branch has gone back by itself
 )
 
@@ -90,7 +90,7 @@ type Progress struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// Running is a bundle in force, or the next bundle of its document.
+// Running is a bundle in force, or a bundle that waits for its first day.
 type Running struct {
 	Digest   string `json:"digest" is:"digest"` // of the signed manifest
 	Name     string `json:"name"`
@@ -326,7 +326,7 @@ const (
 	ActLive      = "live"      // a bundle is in force
 	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out failed there
 	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
-	ActSettings  = "settings"  // a settings file is in force
+	ActSettings  = "settings"  // the box has taken a settings file, for the appliance's next start; no Digest: none
 	ActReplaced  = "replaced"  // another box has replaced this box: this box issues no more numbers
 )
 

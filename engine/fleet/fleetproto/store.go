@@ -1,15 +1,15 @@
 // Package fleetproto defines the protocol between a chain's boxes and its centre through an object store: the objects'
 // keys, contents and signers, and the operations that the store must offer. It does no I/O of its own.
 //
-//	fleet/v1/rules/<sha256>                   a signed bundle                                           created once
-//	fleet/v1/settings/<sha256>                Settings                                                  created once
-//	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once
+//	fleet/v1/rules/<sha256>                   a signed bundle                                           never altered
+//	fleet/v1/settings/<sha256>                Settings                                                  never altered
+//	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once, or put back
 //	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: which box has a branch     director            may be replaced
 //	fleet/v1/status/<branch>/<epoch>.jws      Status: the state of the branch       the box             overwritten
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once
 //	copy/v1/<branch>/<epoch>/<piece>          Piece: bytes of the second copy       the box             created once
 //	copy/v1/<branch>/<epoch>/part/<n>-<n>     a part: the bytes of several pieces   the box             may be replaced
-//	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the copy is in the store   the box             created once
+//	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the copy is in the store   the box             may be replaced
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
 // payload names its kind and chain (Head), its owner and its number, so that no object can replace another. Times are
@@ -38,7 +38,7 @@ type Store interface {
 	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, even if
 	// the object is the caller's own, from an attempt whose answer was lost.
 	Create(ctx context.Context, key string, data []byte) error
-	// Overwrite writes an object in place of an existing object. Each key has one writer.
+	// Overwrite writes an object, also in place of an existing object. Each key has one writer.
 	Overwrite(ctx context.Context, key string, data []byte) error
 	// Fetch reads an object of at most limit bytes. Errors: archive.ErrNotFound, archive.ErrTooLarge.
 	Fetch(ctx context.Context, key string, limit int64) (archive.Held, error)
@@ -66,7 +66,7 @@ const (
 const (
 	MaxRule     = 32 << 20
 	MaxSettings = 64 << 10
-	MaxJWS      = 1 << 20 // Desired, Enrolment, Status, Act
+	MaxJWS      = 1 << 20 // Desired, Enrolment, Status, Act, WholeCopy
 )
 
 // Digest returns the SHA-256 of an object's bytes in hex. The objects of rules and settings are named by their Digest.

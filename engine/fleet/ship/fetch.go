@@ -32,7 +32,7 @@ type Fetched struct {
 	Pieces int64   // fetched pieces, with the pieces in parts
 	Bytes  int64
 	Before int64 // how many of Bytes an earlier call fetched
-	// Doubt is why some pieces were read instead of their parts; nil: all parts were used.
+	// Doubt is why some pieces were read instead of their parts; nil: no part was invalid.
 	Doubt error
 	// Missing are pieces that the box has shipped and the store does not return, with zeros in their place. Why is the
 	// reason for the first span.

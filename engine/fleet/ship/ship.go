@@ -463,10 +463,10 @@ func (s *Shipper) shipped(l *load) error {
 	})
 }
 
-// find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
-// signature. A box whose store lacks that piece's changes is an image from before its enrolment. A box with the state
-// of an earlier epoch begins the new epoch without a search. If such a box is an old image of itself, and has shipped
-// in the new epoch, compare finds the shipped pieces.
+// find begins an epoch. If the state was lost, shipping continues with the number after the last listed piece, and with
+// the bytes after the last piece that has this box's signature. A box whose store lacks that piece's changes is an old
+// image. A box with the state of an earlier epoch begins the new epoch without a search. If such a box is an old image
+// of itself, and has shipped in the new epoch, compare finds the shipped pieces.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

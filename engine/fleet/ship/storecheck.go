@@ -194,7 +194,7 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 
 // heal ships the bytes of lost pieces again from the second copy: all bytes between the piece before the gap (from) and
 // the piece after it (to). If from or to is nil, heal reads the part next to the gap. Each lost piece had at most
-// maxPiece bytes of one file, so there are never more chunks than lost pieces.
+// maxPiece bytes of one file: more chunks than lost pieces cannot be the lost bytes.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error

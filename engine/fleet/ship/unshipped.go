@@ -85,8 +85,8 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// has reports whether the store has a change. It compares bytes shipped by this box, not names of files. The caller
-// holds mu.
+// has reports whether the store has a change: whether this box has shipped the change's file up to the change's end.
+// The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.File] >= p.End }
 
 // behind returns how many changes the store lacks. The caller holds mu.
