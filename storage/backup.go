@@ -213,7 +213,7 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 		return nil, err
 	}
 	p := &meter{report: progress, total: 2 * b.Bytes}
-	for _, name := range sortedNames(sums) {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		if err := checkFile(ctx, o.FS, o.FS.PathJoin(dir, name), sums[name], p); err != nil {
 			return nil, err
 		}
@@ -323,7 +323,7 @@ func listFiles(fs vfs.FS, dir string) (names []string, size int64, err error) {
 
 func encodeSums(sums map[string]string) []byte {
 	var b strings.Builder
-	for _, name := range sortedNames(sums) {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		fmt.Fprintf(&b, "%s  %s\n", sums[name], name)
 	}
 	return []byte(b.String())
@@ -341,8 +341,6 @@ func decodeSums(b []byte) (map[string]string, error) {
 	}
 	return sums, nil
 }
-
-func sortedNames[V any](named map[string]V) []string { return slices.Sorted(maps.Keys(named)) }
 
 func writeSynced(fs vfs.FS, path string, b []byte) (err error) {
 	defer wrap(&err, "writing %s", path)

@@ -91,9 +91,9 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	}
 	if !usable {
 		for _, w := range j.behind {
-			p.more(&w, row, j.series)
+			p.noteAhead(&w, row, j.series)
 		}
-		p.more(p.Mark.Ahead, row, j.series) // an old mark may still know more than the store
+		p.noteAhead(p.Mark.Ahead, row, j.series) // an old mark may still know more than the store
 	}
 	switch {
 	case aim.From != "" && !usable:
@@ -217,7 +217,7 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	case err != nil:
 		return err
 	}
-	p.more(w, row, j.series)
+	p.noteAhead(w, row, j.series)
 	if row.Doubt = (end.unread + leastChange - 1) / leastChange; end.unread > 0 || len(end.strange) > 0 {
 		p.doubt("the end of the second copy cannot be read")
 	}
@@ -235,9 +235,9 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// more records that a medium (w) knows more than the store: as a doubt, in p.former, and its higher numbers in row.
-// A nil w is ignored.
-func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
+// noteAhead notes that a medium (w) knows more than the store: a doubt, the medium's store in p.former, and its higher
+// numbers in row. A nil w is ignored.
+func (p *MarkProof) noteAhead(w *Witness, row *Restoration, series map[string]Reach) {
 	if w == nil {
 		return
 	}

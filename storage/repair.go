@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -97,11 +96,6 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 
 // repairedDir is the folder of a complete new store before its final rename.
 func (o *Options) repairedDir() string { return o.Dir + ".repaired" }
-
-// damagedDir returns the folder of the old store that was replaced at a time, Unix ns.
-func (o *Options) damagedDir(at int64) string {
-	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
-}
 
 // assembly replaces an old store with a new one, filled from all media, in steps. A crash may interrupt it anywhere.
 type assembly struct {

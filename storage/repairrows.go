@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -21,7 +22,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 	a.row, a.named = Restoration{At: a.o.Now().UnixNano()}, make(map[string]uint64)
 	maps.Copy(a.named, a.from.Last)
 	for at := a.row.At; !a.gone; at++ {
-		a.said.Damaged = a.o.damagedDir(at)
+		a.said.Damaged = a.o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 		if _, err := a.o.FS.Stat(a.said.Damaged); err != nil {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 		m.unreadable(name)("it is of another store")
 		return nil, fmt.Errorf("%w: it is of another store", ErrNoStore)
 	}
-	for _, file := range sortedNames(sums) {
+	for _, file := range slices.Sorted(maps.Keys(sums)) {
 		if err := checkFile(ctx, m.o.FS, m.o.FS.PathJoin(dir, file), sums[file], &meter{}); err != nil {
 			m.unreadable(name)(err.Error())
 		}
@@ -312,7 +313,7 @@ func (a *assembly) expect() {
 	}
 	add(a.o.Dir)
 	if a.copy != nil {
-		add(a.o.FS.PathDir(segmentPath(a.o.FS, a.from.Copy, 1)))
+		add(a.from.Copy)
 	}
 	for _, dir := range a.from.Backups {
 		add(a.o.FS.PathJoin(dir, backupStore))

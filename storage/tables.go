@@ -329,17 +329,14 @@ const largestFooter = 64
 
 func (f wholeBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, at)
-	if err == nil && len(p) >= largestFooter && !wholeBlock(p) {
+	end := len(p) - 4 // in Pebble's form, p is the block, its kind (1 byte) and the checksum of both (4 bytes)
+	if err == nil && len(p) >= largestFooter && maskedCRC(p[:end]) != le.Uint32(p[end:]) {
 		what := fmt.Sprintf("the block of %d bytes at byte %d is damaged, its checksum is wrong", len(p), at)
 		f.fs.tell(f.name + ": " + what)
 		return 0, fmt.Errorf("%s: %s: %w", f.fs.PathBase(f.name), what, syscall.EIO)
 	}
 	return n, err
 }
-
-// wholeBlock reports whether a block is undamaged. p is the block, its kind (1 byte) and the checksum of both (4
-// bytes), in Pebble's form.
-func wholeBlock(p []byte) bool { return maskedCRC(p[:len(p)-4]) == le.Uint32(p[len(p)-4:]) }
 
 // maskedCRC is the checksum of Pebble's tables and logs: CRC-32C, masked as in LevelDB.
 func maskedCRC(b []byte) uint32 {
