@@ -16,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options of Create, Open and Check.
+// Options of the functions that create, open, check or repair a store.
 type Options struct {
 	// Dir is the store's folder.
 	Dir string

@@ -1,6 +1,6 @@
 // Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries
-// them out if the branch's own checks allow it, and writes the results back. No sale waits for the agent, however long
-// the object store is unreachable.
+// them out if the branch's own checks allow it, and writes the results back. Only the first sale after a start or of a
+// year waits for the agent, for two seconds at most: see Fence.Await.
 //
 // Every step of the agent can be repeated. Its memory is one small file (state.go). It writes the file before it acts.
 // Only the branch's rule store (the "shelf") says which bundles are in force.
@@ -412,7 +412,7 @@ func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	return a.keepSettings()
 }
 
-// keepSettings writes the settings in force to the file that the next start of the appliance reads.
+// keepSettings writes the settings that the agent has taken to the file that the appliance's next start reads.
 func (a *Agent) keepSettings() error {
 	if a.o.Settings == nil {
 		return nil

@@ -53,7 +53,7 @@ type state struct {
 	// Refused has, by digest, each bundle of the live state that the branch refused, with the reason and the version of
 	// the attempt.
 	Refused map[string]refusal `json:"refused"`
-	// Settings is the digest of the settings file in force, Values the file.
+	// Settings is the digest of the settings file that the agent has taken, Values the file.
 	Settings string          `json:"settings,omitempty"`
 	Values   json.RawMessage `json:"values,omitempty"`
 }

@@ -44,8 +44,8 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	return errors.New("checks fail: a chain must not be run on this store")
 }
 
-// examination checks the two operations on which a chain depends: several writers create an object once, and one writer
-// overwrites an object.
+// examination checks what a chain needs of its store, above all: of several writers, one creates an object, and a read
+// returns the latest object.
 type examination struct {
 	store           *archive.Archive
 	writers, rounds int

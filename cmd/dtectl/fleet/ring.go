@@ -23,7 +23,7 @@ type Ring struct {
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the branches of a roll-out's ring, also if an enrolment is lost, by their boxes' reports about it.
+// Measure counts the branches of a roll-out's ring (see Ring.Boxes) by their boxes' reports about the roll-out.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64

@@ -3,7 +3,7 @@
 //
 //	fleet/v1/rules/<sha256>                   a signed bundle                                           never altered
 //	fleet/v1/settings/<sha256>                Settings                                                  never altered
-//	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once, or put back
+//	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            once or put back
 //	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: which box has a branch     director            may be replaced
 //	fleet/v1/status/<branch>/<epoch>.jws      Status: the state of the branch       the box             overwritten
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once

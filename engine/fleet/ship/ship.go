@@ -1,5 +1,5 @@
-// Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
-// rebuild a dead box. To this package the copy is a folder of growing files; Options.Segment reads their heads.
+// Package ship copies a box's second copy into the chain's store, a few seconds after the sales (with Options.Sync,
+// before their answers), and fetches it to rebuild a dead box. The copy is a folder of growing files: see Segment.
 package ship
 
 import (
