@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,7 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, at
 	if n := l.missing.Swap(0); n > 0 {
 		attrs = append(attrs, slog.Int64("missing", n))
 	}
-	a.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
+	door.Afterwards(ctx.Conn(), func() { a.log.LogAttrs(context.Background(), slog.LevelInfo, message, attrs...) })
 }
 
 // flush logs, when the gateway stops, how many lines are missing from the log.

@@ -32,9 +32,8 @@ func TestAccessLog(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
-	ask := func(method, path, body, token string) (int, string) {
+	send := func(method, path, body, token string) int {
 		t.Helper()
-		out.Reset()
 		req, err := http.NewRequest(method, url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +46,15 @@ func TestAccessLog(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
-		return resp.StatusCode, out.String()
+		return resp.StatusCode
+	}
+	ask := func(method, path, body, token string) (int, string) {
+		t.Helper()
+		out.Reset()
+		status := send(method, path, body, token)
+		// The line follows the answer, and comes before the connection's next request is read.
+		send("GET", "/dte/information", "", "token-that-is-secret")
+		return status, out.String()
 	}
 	doc, changing := contractOf(t), 0
 	for _, item := range doc.Get("paths").Members() {
@@ -121,5 +128,41 @@ func TestAccessLog(t *testing.T) {
 	g.access.flush()
 	if text := out.String(); !strings.HasSuffix(text, "kind=refused missing=2\n") || strings.Count(text, "\n") != 1 {
 		t.Errorf("the end does not say what is missing: %s", text)
+	}
+}
+
+// held is a log that takes a line only when the test reads it.
+type held chan string
+
+func (h held) Write(line []byte) (int, error) {
+	h <- string(line)
+	return len(line), nil
+}
+
+// A till does not wait for its line in the log: a log that hangs does not hang a sale's answer. No line is lost, also
+// of a connection that ends with the answer.
+func TestAccessLog_NobodyWaits(t *testing.T) {
+	out, secret := make(held), []byte("secret of the test")
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
+		[]Token{{ID: 77, Hash: keyed("token", secret), Permissions: []string{"ANULACION"}}}), Now: time.Now,
+		Logger: slog.New(slog.NewTextHandler(out, nil))})
+	url := served(t, g.Serve)
+	for _, last := range []bool{false, true} {
+		req, err := http.NewRequest("POST", url+"/dte/dte01", strings.NewReader(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-token", "token")
+		req.Close = last
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if line := <-out; !strings.Contains(line, fmt.Sprintf("msg=request token=77 point_of_sale=0 route=/dte/dte01 "+
+			"code=\"\" status=%d", resp.StatusCode)) {
+			t.Error(line)
+		}
 	}
 }
