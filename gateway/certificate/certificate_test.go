@@ -3,6 +3,7 @@ package certificate
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"net"
 	"os"
@@ -246,5 +247,53 @@ func TestKeeper(t *testing.T) {
 	put(key, o.ServerFile())
 	if changed, err := k.Check(); !changed || err != nil || k.Expiry().Equal(before) {
 		t.Errorf("with its key: %v %v", changed, err)
+	}
+	chain, err := os.ReadFile(o.ServerFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("no certificate")})
+	for at, bad := range []string{"", string(damaged)} { // behind a chain of two, of which tills check each
+		if err := os.WriteFile(cert, append(chain, bad...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(time.Hour)
+		if err := os.Chtimes(cert, *now, *now); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := k.Check(); changed != (at == 0) || (err != nil) != (at == 1) {
+			t.Errorf("a chain that ends in %.30q: %v %v", bad, changed, err)
+		}
+	}
+}
+
+// TestReachable: a till finds the box at its addresses in the LAN, IPv6 too, and nowhere by one that only its own link or
+// the box itself knows.
+func TestReachable(t *testing.T) {
+	var all []net.Addr
+	for _, a := range []string{"127.0.0.1/8", "::1/128", "192.168.1.7/24", "169.254.3.4/16", "fe80::1/64", "fd00::7/64",
+		"2001:db8::7/64", "10.0.0.7/8"} {
+		ip, n, err := net.ParseCIDR(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &net.IPNet{IP: ip, Mask: n.Mask})
+	}
+	want := []string{"192.168.1.7", "fd00::7", "2001:db8::7", "10.0.0.7"}
+	if got := reachable(append(all, &net.UnixAddr{Name: "x"})); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestMay: an authority may name a host, the hosts below it and the addresses of its ranges, in any case of letters.
+func TestMay(t *testing.T) {
+	ca := &x509.Certificate{PermittedDNSDomains: []string{"dte.tienda.example"},
+		PermittedIPRanges: []*net.IPNet{{IP: net.IP{10, 0, 0, 0}, Mask: net.CIDRMask(8, 32)}}}
+	for name, want := range map[string]bool{"dte.tienda.example": true, "DTE.Tienda.example": true,
+		"caja.dte.tienda.example": true, "Caja.DTE.tienda.example": true, "xdte.tienda.example": false,
+		"tienda.example": false, "10.255.255.255": true, "11.0.0.0": false, "::1": false, "": false} {
+		if got := May(ca, name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
 	}
 }

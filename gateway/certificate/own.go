@@ -264,10 +264,12 @@ func boxNames() []string {
 	if host, err := os.Hostname(); err == nil && host != "localhost" {
 		list = append([]string{host}, list...)
 	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return list
-	}
+	addresses, _ := net.InterfaceAddrs() // an error: none
+	return append(list, reachable(addresses)...)
+}
+
+// reachable returns the addresses that other machines can use.
+func reachable(addresses []net.Addr) (list []string) {
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
 			list = append(list, n.IP.String())
