@@ -192,6 +192,24 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestStatus_Get: a page is made once in StatusLife and language, and again after the clock was set back.
+func TestStatus_Get(t *testing.T) {
+	var p Status
+	now, made := overviews()["normal"].At, 0
+	look := func() *Overview { made++; return overviews()["normal"] }
+	for _, c := range []struct {
+		lang  string
+		after time.Duration
+		want  int
+	}{{"es", 0, 1}, {"es", StatusLife - 1, 1}, {"en", StatusLife - 1, 2}, {"es", StatusLife, 3}, {"es", StatusLife - 1, 4},
+		{"es", -time.Hour, 5}, {"en", StatusLife, 5}} {
+		html := string(p.Get(c.lang, now.Add(c.after), look))
+		if made != c.want || !strings.Contains(html, `<html lang="`+c.lang+`">`) {
+			t.Errorf("%s after %v: made %d times, want %d: %.60s", c.lang, c.after, made, c.want, html)
+		}
+	}
+}
+
 // TestUnanswered: why MH did not answer, by the kinds of cmd/dted/health's reason.
 func TestUnanswered(t *testing.T) {
 	for why, want := range map[string]string{"timeout": "mh.why.timeout", "DNS: no such host": "mh.why.name",

@@ -429,6 +429,9 @@ func TestRollout_Ring(t *testing.T) {
 	if p, q := place("centro", "r1"), place("centro", "r2"); p != 4071 || q != 4541 {
 		t.Errorf("places %d, %d", p, q)
 	}
+	if (&Rollout{Name: "r1", Share: 4071}).InRing("centro") || !(&Rollout{Name: "r1", Share: 4072}).InRing("centro") {
+		t.Error("a share covers the places below it")
+	}
 }
 
 func TestRollout_Takes(t *testing.T) {

@@ -171,6 +171,38 @@ func TestClock_Together(t *testing.T) {
 	c.wants(t, "the archive agreed with the box first", true)
 }
 
+// TestClock_Forgets: once MH agrees, what it and the archive said before counts no more: a time server outvotes MH again.
+func TestClock_Forgets(t *testing.T) {
+	for _, synced := range []bool{false, true} {
+		c := newFakeClock(noon)
+		c.Synced = func() bool { return synced }
+		archive := func(off time.Duration) { c.Second(c.wall.Add(-off).Format(http.TimeFormat)) }
+		for range 2 {
+			c.mh(48 * time.Hour)
+			c.wants(t, "MH alone, before the first document", synced)
+			if c.IsDisputed() == synced {
+				t.Errorf("synced %v: disputed %v", synced, !synced)
+			}
+			c.mh(48 * time.Hour)
+			archive(48*time.Hour + clockNear)
+			c.wants(t, "with the archive", false)
+			archive(0)
+			c.wants(t, "the archive says the box's time now", true)
+			c.mh(48 * time.Hour)
+			archive(48*time.Hour - clockNear)
+			c.wants(t, "with the archive again", false)
+			c.mh(clockNear)
+			c.wants(t, "MH agrees", true)
+			archive(48 * time.Hour)
+			c.wants(t, "nothing is disputed", true)
+		}
+	}
+	c := newFakeClock(noon)
+	c.Synced = func() bool { return false }
+	c.mh(clockNear + time.Second)
+	c.wants(t, "MH just beyond", false)
+}
+
 // The first sale waits for MH's time no longer than AskFirst from the start.
 func TestClock_FirstSaleBounded(t *testing.T) {
 	c := New(time.Time{}, time.Now, slog.New(slog.DiscardHandler))
