@@ -69,7 +69,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	return r, err
 }
 
-// correct computes, signs and stores the corrected form; stored is its size in bytes. The caller holds the lock.
+// correct computes, signs and stores the corrected form; stored: bytes of JWS and facts. The caller holds the lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
 	o := &origin{entry: entry, head: h}

@@ -42,7 +42,7 @@ type Options struct {
 	DoubtFor  time.Duration // how long MH may work on a document after a sending, default 2 min: see authority.Sender
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes: online, MH alone decides about codes of its catalogues. Without PassCodes, only about payment codes.
+	// PassCodes: online, the box leaves all codes of MH's catalogues to MH; otherwise only the codes of payments.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency  contingency.Options
@@ -54,7 +54,7 @@ type Options struct {
 	Delivery outbox.Delivery
 	// Reachable, if not nil, receives a value when MH is reachable again. In a contingency, MH is then probed at once.
 	Reachable <-chan struct{}
-	// Gate is called before a new document or closing of a point of sale; its error becomes the answer. For a
+	// Gate is called before a point of sale issues a document or closes a day; Gate's error becomes the answer. For a
 	// correction or an invalidation, only the error CodeBoxReplaced counts.
 	Gate func(record.Point) error
 	// Open reports whether the branch may issue a document type that has a bundle.
@@ -152,7 +152,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TypeAt returns the document type that a URL path issues by the rules in force, or nil.
+// TypeAt returns the document type that requests to a URL path issue by the rules in force, or nil.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
@@ -200,7 +200,7 @@ type Request struct {
 	// Body is the till's request. A known key with a body of another digest (dte.Value.Digest) is refused.
 	Body   dte.Value
 	Caller record.Caller
-	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
+	// Wait, if not 0, is how long the caller waits for MH. Then the document is issued in contingency, if its type may.
 	Wait     time.Duration
 	Warnings []string // messages to the till, for analisisHacienda.observaciones
 	// Unread are the paths of facts that the gateway could not read. Check computes no amount from them.

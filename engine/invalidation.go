@@ -108,8 +108,8 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 
 var errNothingSent = errors.New("nothing was sent")
 
-// authorityTime returns MH's time, or the box's time if they differ by at most 2 s or MH has not answered yet. If they
-// differ by more than a minute, it first asks MH: the box's clock is wrong, or the box was suspended since MH's answer.
+// authorityTime returns MH's time, or the box's time if MH's is unknown or differs by at most 2 s. It first asks MH if
+// MH's time is unknown, or differs by more than a minute: the box's clock is wrong, or the box was suspended meanwhile.
 func (e *Engine) authorityTime(ctx context.Context) time.Time {
 	now, at := e.now(), e.sender.Client.Time()
 	if now.Sub(at).Abs() > time.Minute {
@@ -122,7 +122,7 @@ func (e *Engine) authorityTime(ctx context.Context) time.Time {
 	return at
 }
 
-// beginInvalidation checks, signs and stores the event. After the event is stored, a crash is safe. stored is its size.
+// beginInvalidation checks, signs and stores the event; stored is its size in bytes. After that, a crash is safe.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	if err := e.checkReplaced(req.Caller.Point); err != nil {
@@ -540,7 +540,7 @@ func (e *Engine) judge(ctx context.Context, a *Appraisal, req InvalidationReques
 		return nil
 	}
 	missing := e.replacementFault(req, rule, o)
-	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // req.Code: no event yet
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // req.Code: no event exists yet
 		return err
 	}
 	switch {

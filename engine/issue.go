@@ -166,7 +166,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	if err != nil {
 		return now, nil, nil, err
 	}
-	// From now on the sale has a number, with later numbers behind it: it can no longer be refused or cancelled. Its
+	// From now on later numbers wait behind the sale's number: the sale can no longer be refused or cancelled. The
 	// document is locked before it is stored, so that no other goroutine settles it.
 	ctx = context.WithoutCancel(ctx)
 	unlock, err := e.documents.Hold(ctx, d.code)
@@ -211,7 +211,7 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 }
 
 // dated returns the time of issue of a new document: the box's time, or MH's if only the box's clock has passed
-// midnight. MH refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
+// midnight and is 2 s to 15 min ahead. MH refuses a document dated tomorrow; package clock accepts up to 15 min ahead.
 func (e *Engine) dated(now time.Time) time.Time {
 	at := e.sender.Client.Time() // MH's time: it lags by a second, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
@@ -358,7 +358,7 @@ func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	return e.deferrable(d.request.Document, d.rule.Ref)
 }
 
-// compute evaluates a draft. The error for a draft with faults is a *refusal.Error with all of them.
+// compute evaluates a draft. The error for a draft with faults is a *refusal.Error with all faults.
 func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, error) {
 	r := d.rule
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
@@ -387,7 +387,7 @@ func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, 
 	return computed, nil
 }
 
-// computeAgainst completes and computes a draft. If the draft has an origin, the caller has locked it.
+// computeAgainst completes and computes a draft. Issue calls it under the lock of the draft's origin, Validate without.
 func (e *Engine) computeAgainst(ctx context.Context, d *draft) error {
 	faults, err := e.complete(ctx, d)
 	if err == nil {
@@ -398,7 +398,7 @@ func (e *Engine) computeAgainst(ctx context.Context, d *draft) error {
 
 // complete finds a draft's origin, completes the facts from it, and sets the rule of the origin's day. For a
 // return it also adds to d.draws the quantities that the return takes; drawn adds the amounts later. A note's facts are
-// completed despite its faults; the error of a return has all its faults.
+// completed despite the faults that complete returns; a return's faults are in the error.
 func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, err error) {
 	if d.request.Origin == nil {
 		return nil, nil
@@ -425,7 +425,7 @@ func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, er
 // unnumbered stands for a document's number that is not known yet: all control numbers have the same length.
 const unnumbered = 1
 
-// fill returns the document that an evaluation made, or a *refusal.Error if the rule refused the draft.
+// fill returns the document that an evaluation made, or a *refusal.Error if the layout refused the document.
 func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	if len(ev.Refused) > 0 {
 		return nil, refusal.Of(ev.Refused)

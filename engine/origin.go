@@ -349,7 +349,7 @@ func (o *origin) creditable() (left creditable) {
 }
 
 // takeBack makes the facts of a return event: the named lines of the origin, with the values from which the rule
-// computes the exact amounts (SPEC 4.6). It checks the quantities: the counters are locked here.
+// computes the exact amounts (SPEC 4.6). It checks the quantities: when a return is issued, the counters are locked.
 func (e *Engine) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")

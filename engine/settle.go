@@ -60,8 +60,8 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	return now.entry, err
 }
 
-// settleLost settles a signed document after the store has lost its bytes. If MH has the document, the document becomes
-// accepted; if MH lacks it, it is set aside. The caller holds the document's lock.
+// settleLost settles a signed document whose bytes the store has lost: accepted if MH has the document, set aside if MH
+// lacks it. If MH cannot be asked or does not answer, the error is errPutOff. The caller holds the document's lock.
 func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry,
 	error) {
 	if e.contingency.Current() != nil {
@@ -200,7 +200,7 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // sender's transmissions and queries of 8 s each take.
 const settleAfter = 2 * time.Minute
 
-const settleAgain = time.Minute
+const settleAgain = time.Minute // between two attempts, if MH takes the type only online
 
 // Recover settles every signed document that was due before a time. It passes over documents that must wait, sets lost
 // documents aside, and ends at any other error.
@@ -234,7 +234,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 // A document can be signed in several forms: normal, contingency, corrections. MH has at most one of them. MH's query
 // returns the seal and its time, but not the form (MT1 §4.3). The functions below find the form.
 
-// adoptHeld records, as the document's form, the form that MH has. held is MH's answer to a query or a lot.
+// adoptHeld records, as the document's form, the form that MH has. held is MH's answer with the seal; see FormSealed.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)

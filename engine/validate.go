@@ -85,7 +85,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and its draws on its origin, if any. If it refuses, the refusal includes the given faults.
+// amounts computes a draft and its draws on its origin, if any. It refuses the draft for the given faults and its own.
 func (e *Engine) amounts(ctx context.Context, d *draft, faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, d)
 	if err != nil {

@@ -160,7 +160,7 @@ func checkKey(key string) error {
 // MaxObject is the largest size of an object, in bytes: it is sent in one request from memory.
 const MaxObject = 64 << 20
 
-// maxPage is the largest size of an answer to a list, in bytes. A page has at most 1,000 keys.
+// maxPage is the largest size of an answer to a list request, in bytes: a page has at most 1,000 keys.
 const maxPage = 8 << 20
 
 // bounded limits the answer to a list request to maxPage bytes, because the library reads the answer whole into memory.

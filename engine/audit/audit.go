@@ -43,7 +43,7 @@ type Act struct {
 	Detail  string    `json:"detail,omitempty"`
 	Outcome string    `json:"outcome,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	// State is data that the owner of the act needs after a restart.
+	// State is data that the code which recorded the act needs after a restart.
 	State json.RawMessage `json:"state,omitempty"`
 	// Authenticity is the result of checking the act's mark. It is not stored.
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`

@@ -106,7 +106,7 @@ const (
 // Outcome is the result of one call.
 type Outcome struct {
 	Kind     Kind
-	Response *Response // about a document: for Accepted, Rejected and ErrQuery, and for NotFound if MH sent it
+	Response *Response // for Accepted, Rejected and ErrQuery; for NotFound if MH sent it; nil for a lot or its event
 	// Sent, for Unknown: MH may have received the document. If Sent is false, MH certainly did not.
 	Sent bool
 	Err  error // why the result is Unknown

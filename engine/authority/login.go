@@ -119,7 +119,7 @@ func (c *Client) login(ctx context.Context) (string, error) {
 func readLogin(status int, answer []byte) (token string, err error) {
 	r, _ := readAnswer(answer)
 	body, _ := readAnswer(r["body"])          // an unreadable body has no token
-	_ = json.Unmarshal(body["token"], &token) // the whole token, however long it is
+	_ = json.Unmarshal(body["token"], &token) // not body.text, which cuts long texts
 	if status == http.StatusOK && r.text("status") == "OK" && token != "" {
 		// MH's token begins with "Bearer ", a word that MH refuses if it is sent twice.
 		return "Bearer " + strings.TrimPrefix(token, "Bearer "), nil

@@ -37,7 +37,7 @@ type Sender struct {
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer, Transmit queries MH. If MH does not
 // have the document, Transmit sends it again, at most twice. doubtful means that the document may have been sent
-// before, at the time sent.
+// before, at the latest at the time sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}

@@ -65,7 +65,7 @@ const (
 	undecided                // too early to query, or no result from MH: the document is put off
 )
 
-// lookUp asks MH for a document that MH may have, and records the form that MH has. Error: ErrAway if MH is away.
+// lookUp asks MH for a document that MH may have, and records the form that MH has. ErrAway: MH cannot be reached.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	h, now := *o.head, c.branch.Now().UTC()
 	if h.Sent.After(now) { // the clock was set back after the sending

@@ -334,7 +334,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents",
 			h.Documents, "text", receipt.Text())
 	} else {
-		if h.Sealed = c.authorityTime(); h.Again { // MH sealed the event at any time since the signature
+		if h.Sealed = c.authorityTime(); h.Again { // sealed at an unknown time since the signature
 			record.Earliest(&h.Sealed, entry.Due.At.UTC())
 		}
 		h.Limit = h.Sealed.Add(c.law().documents)
@@ -345,8 +345,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// namesKnownCode reports whether MH refused an event because it already has code: a document's, or the event's. With
-// one document, MH's text need not contain the code.
+// namesKnownCode reports whether MH refused an event because MH already has the code, a document's or the event's own.
+// If the event has one document, MH's text need not contain the document's code.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false

@@ -33,7 +33,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale holds mu from reading the period until the document is stored: none is stored after its period's end.
+	// A sale holds mu from reading the period until the document is stored: no document is stored after its period.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -67,7 +67,7 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents, for no request of the last process runs
+	before := c.branch.Now().Add(c.branch.SettleAfter) // at first all: no request of the last process still runs
 	var swept time.Time
 	for ctx.Err() == nil {
 		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {
@@ -250,12 +250,12 @@ func (c *Contingency) hurried(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, c.options.Hurry))
 }
 
-// law has the times and sizes from the bundle of contingency events in force.
+// law has the limits from the bundle of contingency events in force: the longest times, and the largest sizes.
 type law struct {
 	event          time.Duration // from the end of a cause to its event
 	documents      time.Duration // from an event's seal to its documents
 	correction     time.Duration // from a refusal to its correction
-	report         time.Duration // a contingency longer than this needs a technical report before its event
+	report         time.Duration // of a contingency without a technical report
 	eventDocuments int           // the most documents in one event
 	lotDocuments   int           // the most documents in one lot
 }

@@ -29,7 +29,7 @@ func (c *Contingency) Hold() (p *Period, release func()) {
 	return c.period, c.mu.RUnlock
 }
 
-// enter puts the branch in contingency, unless a period is open. A period that ended a moment ago resumes.
+// enter puts the branch in contingency. A declaration changes an open period; a period that ended a moment ago resumes.
 func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,8 +185,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 }
 
 // cause returns the type of contingency (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3,
-// no Internet, if MH's name or a route is not found, or no address of Options.Internet answers; otherwise 1, MH's
-// system.
+// no Internet, if MH's name or a route is not found, or if Options.Internet has addresses and none of them answers;
+// otherwise 1, MH's system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2

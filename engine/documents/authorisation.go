@@ -45,7 +45,7 @@ type Sealed struct {
 // Missing returns the number of tests that are still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
-// Tally counts the branch's records towards MH's authorisation, at most mostEvents new records a call.
+// Tally counts the branch's documents and events towards MH's authorisation. See mostEvents.
 type Tally struct {
 	documents *Register
 	branch    int64
@@ -165,7 +165,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents limits the records that one call reads: they take a small box a tenth of a second.
+// mostEvents limits the records that a call reads to find events: they take a small box a tenth of a second.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

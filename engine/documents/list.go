@@ -92,7 +92,7 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns the page of documents that a filter selects. Only a search by number or receiver reads other records.
+// List returns the page that a filter selects. Only a search by number or receiver reads records that are not on it.
 func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {

@@ -29,7 +29,7 @@ type Allowance struct {
 	Share float64
 }
 
-// House is the id of the program itself, which has no allowance and no limit on waiting requests.
+// House is the id of the program itself: neither the allowance nor Options.Waiting limits its requests.
 const House = 0
 
 // Busy is the error for a caller that has used up its allowance, or has too many waiting requests.

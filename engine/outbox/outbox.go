@@ -160,7 +160,7 @@ func (box *Outbox) Run(ctx context.Context) {
 
 const (
 	deliverBatch  = 16   // small, because a waiting till's resend comes after the batch
-	deliverMany   = 5000 // the most due records that are read in a search for records that wait for a server
+	deliverMany   = 5000 // the most records of a queue that a search reads
 	deliverAtOnce = 4
 )
 

@@ -146,7 +146,7 @@ func archivo(r *record.View) []byte {
 }
 
 // Link returns a link to a document's PDF in the archive, valid for a time. "": the archive does not have this version.
-// The archive has the letter-size version of the documents that MH sealed.
+// The archive has the letter-size version of sealed documents, as they were before any invalidation.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

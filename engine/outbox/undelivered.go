@@ -106,7 +106,7 @@ func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
 		record.SendGauge(ch, "dte_delivery_oldest_timestamp_seconds",
 			"When the oldest waiting delivery began, as Unix time; 0 if no delivery waits.", s.oldest, "step", s.step)
 		record.SendGauge(ch, "dte_delivery_blocked",
-			"1 while the server refuses this box and attempts pause: see /status for the reason.", s.trouble != "",
+			"1 while the server cannot be used and attempts pause: see /status for the reason.", s.trouble != "",
 			"step", s.step)
 	}
 	record.SendGauge(ch, "dte_delivery_given_up", "Documents and letters that were refused for good or given up: "+

@@ -44,7 +44,7 @@ type Hook struct {
 	client  *http.Client
 	key     storage.Idempotency // finds the record of the hook's position
 	code    storage.Code        // of the record
-	after   uint64              // cursor: earlier results were accepted
+	after   uint64              // cursor of the last accepted result
 	failing atomic.Int64        // when posts began to fail, Unix nanoseconds; 0: posts succeed
 	posts   *prometheus.CounterVec
 	waiting prometheus.GaugeFunc

@@ -168,7 +168,7 @@ const (
 // Draw is an amount that a document takes from a counter of its origin.
 type Draw struct {
 	Line   uint32 `json:"line"`
-	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
+	Amount int64  `json:"amount"` // in 1e-8 of a unit or a USD; 1 for the number of credit notes
 }
 
 // Effect returns how a document's change of state changes its origin's counters; for a new document, from is 0. A

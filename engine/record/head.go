@@ -44,8 +44,8 @@ type Head struct {
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
 	Until  time.Time `json:"until,omitzero"`
 	Sent   time.Time `json:"sent,omitzero"` // the last time that the document was sent to MH without an answer
-	// Event is the event with this document that MH sealed, or else the last that MH refused. Limit is the deadline of
-	// the event's documents. Forwarded is the first sending of the contingency form, by MH's clock.
+	// Event is the code of the sealed event with this document, or else of the last refused event. Limit is when the
+	// event's documents are due. Forwarded is when the contingency form was first sent, by MH's clock.
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
@@ -139,7 +139,7 @@ func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	return h.Refused.Add(within)
 }
 
-// Seal returns MH's seal of a document in a state, or "".
+// Seal returns MH's seal of a document in the given state; "" for a refused document, or before the seal.
 func (h *Head) Seal(state storage.State) string {
 	if h.Response == nil || state == Rejected {
 		return ""

@@ -58,7 +58,7 @@ const (
 	QueueInvalidate  = "invalidate"  // Accepted, with a signed invalidation that MH has not answered
 	QueueCorrect     = "correct"     // Rejected after the sale: documents that can still be corrected
 	QueueDeliver     = "deliver"     // to be mailed or archived: documents and letters
-	QueueUndelivered = "undelivered" // given up, until a retry, or a resend that succeeds: documents and letters
+	QueueUndelivered = "undelivered" // given up, until retried, forgotten or resent: documents and letters
 	QueuePeriod      = "period"      // the open period, and ended periods for at least two days
 	QueueEvent       = "event"       // events until MH has decided and their documents are moved
 	QueueLot         = "lot"         // lots until each of their documents has its result
@@ -82,7 +82,7 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself: only the head or the queue then changes. A restored branch puts a Signed document off; the
+// A state may follow itself, when only the head, the queue or the parts change: a Signed document is put off; the
 // invalidation or the delivery of an Accepted document changes; the time to correct a Rejected document ends. Deferred,
 // Reported and Rejected become Accepted if MH turns out to have a form of the document.
 var table = []row{

@@ -304,7 +304,7 @@ func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*she
 	var days []string
 	for _, o := range on {
 		if o.From > s.today() && !slices.Contains(days, o.From) && err == nil {
-			day, _ := time.ParseInLocation(time.DateOnly, o.From, dte.Zone) // the manifest's dates are checked
+			day, _ := time.ParseInLocation(time.DateOnly, o.From, dte.Zone) // the dates were checked
 			if _, err = s.assemble(ctx, on, day); err != nil {
 				err = fmt.Errorf("on %s: %w", o.From, err)
 			}

@@ -45,10 +45,10 @@ func failureKind(cause error) string {
 	return FailureTrap
 }
 
-// RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
-// point of sale, day (yyyy-mm-dd) the day of the sale. It retries only as Options.OnFailure permits: after a change of
-// law the previous rule has the old rate. A warning of the evaluation names the rule. If no rule computes the sale, a
-// *refusal.Error of CodeRuleFailed joins the errors of all rules tried.
+// RetryWithPrevious computes a sale after its rule failed with cause: with the rule that is now in force, or with a
+// previous good rule. point is the point of sale, day (yyyy-mm-dd) the day of the sale. It retries as Options.OnFailure
+// permits: after a change of law the previous rule has the old rate. A warning of the evaluation names the rule. If no
+// rule computes the sale, a *refusal.Error of CodeRuleFailed joins the errors of all rules tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,

@@ -62,7 +62,7 @@ func assemble(entry storage.Entry, h *record.Head, list []storage.Part) *storedD
 const (
 	MadeSame    = "identical"
 	MadeOther   = "amounts" // numbers differ
-	MadeLayout  = "layout"  // no amount differs, other bytes differ
+	MadeLayout  = "layout"  // no number differs, other bytes differ
 	MadeRefused = "refused" // the rule refuses the facts of a document that was issued
 	MadeFailed  = "failed"  // the rule failed
 	// MadeNothing: the document's bundle is not in the store or may not be used, or a piece of the document is lost.
@@ -295,8 +295,8 @@ type pacer struct {
 	times time.Duration // the rest lasts this many times as long as the work
 	used  time.Duration // processor time when the slice began
 	began time.Time     // clock time when the slice began; the clock is cheaper to read than the processor time
-	sales int64
-	seen  time.Time // when sales was last seen to increase
+	sales int64         // Book.Picks when the method rest last looked
+	seen  time.Time     // when rest last found more sales than before
 }
 
 // GiveWay returns a function that background work calls between two pieces of work. While the tills sell, it pauses the

@@ -49,7 +49,7 @@ func (ev *Evaluation) Free() {
 	evaluations.Put(ev)
 }
 
-// Make evaluates and fills a document. An error is a fault of the bundle: the module failed, or the document
+// Make computes and fills a document. An error is a fault of the bundle: the module failed, or the document
 // contradicts the box's data. The caller owns the document's bytes.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)

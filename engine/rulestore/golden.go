@@ -277,7 +277,7 @@ func goldenFaults(faults []dte.Fault) []goldenFault {
 	return list
 }
 
-// Difference is an amount that differs between two documents. Old and New are its texts, "" in a document without it.
+// Difference is an amount that differs between two documents. Old and New are its texts; "": the document lacks it.
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`

@@ -102,7 +102,7 @@ func (g *Guard) Decided(v Verdict, book *Book) {
 	}
 }
 
-// Outcomes returns MH's newest decisions about a bundle's documents or events.
+// Outcomes counts MH's newest decisions about a bundle's documents or events.
 func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -147,7 +147,7 @@ func (g *Guard) want(digest, reason string) {
 
 // Causes of a refusal by MH, according to the field that MH names.
 const (
-	CauseRule    = "rule"    // a value that the module computed, or the layout
+	CauseRule    = "rule"    // a value that the module or the layout set
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
 	CauseUnclear = "unclear" // MH names no value of the document
 )
@@ -177,7 +177,7 @@ func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 var fieldFirst = regexp.MustCompile(
 	`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
 
-// refusedFields returns the fields that a refusal names in its text, or in its observations if the text names no field.
+// refusedFields returns the field that a refusal's description names, or else the fields that its observations name.
 func refusedFields(r *authority.Response) (paths []string) {
 	texts := []string{r.DescripcionMsg}
 	if !fieldFirst.MatchString(r.DescripcionMsg) {
@@ -227,11 +227,11 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// A bundle is pushed for all tills. One till's sales alone therefore make the branch leave it only at these limits,
-// whether MH refuses the sales (tally) or their evaluations fail (failures).
+// If several points of sale have used a bundle, harm at only one of them does not make the branch leave the bundle. If
+// only one has used it, these limits apply, whether MH refuses the sales (tally) or their evaluations fail (failures).
 const (
-	AloneHarms   = 10 // the least number of harmed sales, if one of several points of sale alone has used the bundle
-	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle
+	AloneHarms   = 10 // the least number of harmed sales, if the branch has several points of sale
+	shapesHarmed = 2  // the least number of shapes of harmed sales
 )
 
 // spread records at which points of sale a bundle was used, and at which it did harm.
@@ -270,7 +270,7 @@ const (
 )
 
 type failures struct {
-	used   map[int64]bool      // points of sale that the bundle has answered
+	used   map[int64]bool      // points of sale that have used the bundle
 	recent map[int64][]failure // by point of sale: the newest failures within failuresOf, at most AloneHarms
 }
 
@@ -306,7 +306,7 @@ func (f *failures) leave(points int, now time.Time) string {
 
 // Limits of MH's refusals, after which the branch returns to the previous bundle. A few refusals show a wrong rule.
 const (
-	watched      = 200 // how many of a bundle's newest decisions are judged
+	watched      = 200 // how many of MH's newest decisions about a bundle are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
 	// The least number of decisions about the previous bundle for its ratio to count. With fewer, at least half of the
@@ -325,7 +325,7 @@ const (
 // metrics and the chain's centre; leave decides whether the branch returns to the previous bundle.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged has the newest decisions, up to the number watched. It omits refusals with another cause than CauseRule:
+	// judged has the newest decisions (see watched), without the refusals that have another cause than CauseRule:
 	// they must neither count against a bundle nor hide its harm.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle

@@ -19,11 +19,11 @@ import (
 	"dtegate/storage"
 )
 
-// floor returns the highest version of a bundle's generation that has begun here or will have begun on the bundle's
-// first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would return
-// unnoticed on a later day. A version that begins after the new bundle does not block a correction for today. A version
-// that was taken off does not count once none of its signers' keys is pinned: a thief with a stolen key could have
-// signed the highest possible version.
+// floor returns the version that a new bundle must exceed: the highest version of its generation that has begun here or
+// will have begun on the bundle's first day; "": none. Otherwise an old version could return unnoticed on a later day.
+// A version that begins after the new bundle does not block a correction for today. A version taken off counts only if
+// it had begun by then and one of its signers' keys is still pinned: a thief with a stolen key could have signed the
+// highest possible version.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	signed := func(i *shelved) bool {
 		return slices.ContainsFunc(s.o.Keys.Pinned, func(k bundle.Key) bool { return slices.Contains(i.Signers, k.ID) })
@@ -88,7 +88,7 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle computes today's notes or returns for originals of the last two years: its
-// generation is used today or later, and the bundle was the generation's best on one of these days, or forEarlier.
+// generation is used today or later, and the bundle was its best on one of these days or serves only earlier originals.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false

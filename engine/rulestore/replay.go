@@ -15,7 +15,7 @@ import (
 	"dtegate/storage"
 )
 
-// replayKeeps is how many bundles a replay keeps ready: a period may name hundreds, a few MiB each.
+// replayKeeps is how many compiled bundles a replay keeps ready: a period may name hundreds, a few MiB each.
 const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that the document names.
@@ -23,7 +23,7 @@ type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
 	// compiled is indexed by the digests of bundle and catalogues. A document does not record which catalogues named
-	// its taxes, so a bundle may be compiled with several.
+	// its taxes: a bundle may have to be compiled with each of the catalogues in turn.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the latest record first
 }

@@ -73,7 +73,7 @@ type Rule struct {
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of the bundles live. No two bundles of a document may have both the
+// NewBook compiles every document and event rule in live and previous. No two bundles of a document may have both the
 // same first day and the same version: see twin. previous maps a bundle's digest to the last good rule before the
 // bundle. named maps a bundle's digest to the catalogues of another day if these name the bundle's taxes: a tax's name
 // contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. Error: *BundleError.
@@ -319,8 +319,8 @@ func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.Fi
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
 }
 
-// credited changes the facts of a sale that leaves the buyer a credit: nothing is paid, and MH wants payment code 99
-// (other) in place of cash. Only the rule computes the credit, so the till cannot send this code.
+// credited changes the facts of an immediate payment (condicionOperacion 1) that leaves the buyer a credit: MH wants
+// payment code 99 (other) in place of 01 (cash). Only the rule computes the credit, so the till cannot send this code.
 func credited(facts dte.Value) dte.Value {
 	resumen := facts.Get("resumen")
 	payments := slices.Clone(resumen.Get("pagos").Items())

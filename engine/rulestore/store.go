@@ -3,7 +3,7 @@
 // key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
 // or with their own rules (replay.go). Book is the rules in force, ready for use: a Rule takes the facts of a sale and
 // returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go, golden.go). Guard
-// counts the failures of each bundle (guard.go), and decides when the branch returns to the last good bundle by itself.
+// counts each bundle's failures and MH's refusals, and decides when the branch leaves a bundle by itself (guard.go).
 package rulestore
 
 import (
@@ -47,7 +47,7 @@ type Options struct {
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, about a sale whose rule fails: Valid (default), Any or Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after a recorded return.
+	// Points is how many points of sale the branch has, default 1. Returned, if set, gets each automatic return.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse the book of a pushed bundle; nil accepts every book.
@@ -82,7 +82,7 @@ type Admitted struct {
 	Kind     string       `json:"kind"`
 	Document string       `json:"document"`
 	Schema   int          `json:"schema,omitempty"`
-	From     string       `json:"from"` // first and last day in this ambiente
+	From     string       `json:"from"` // first day in this ambiente; Until is the last day, or ""
 	Until    string       `json:"until,omitempty"`
 	Signers  []string     `json:"signers"`
 	Steps    []rules.Step `json:"steps"`
@@ -90,7 +90,7 @@ type Admitted struct {
 	Who      string       `json:"who"`
 	Reason   string       `json:"reason,omitempty"`
 	At       time.Time    `json:"at"`
-	// Described is kept forever, because documents of the type are still shown and printed after the bundle is gone.
+	// Described describes the type. It is kept forever: documents are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
 	// Part names the part with the bytes of a bundle that was admitted again to repair its record; or "".
 	Part string `json:"part,omitempty"`
@@ -272,7 +272,7 @@ func (s *Store) restore() error {
 	return nil
 }
 
-// unmarkedStepBacks adds a remark for each step back that has an effect but was not written by this box.
+// unmarkedStepBacks adds a note for each step back that has an effect but was not written by this box.
 func (s *Store) unmarkedStepBacks() {
 	var told []*StepBack
 	for _, i := range s.items {

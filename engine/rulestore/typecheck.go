@@ -17,7 +17,7 @@ import (
 // This file compares a bundle's description of its type with its layout and its module. A misspelt path would otherwise
 // lose a member of a request, or leave a field unprinted.
 
-// checkType returns a fault for every path of form.json and view.json that names neither a place nor a fact.
+// checkType returns a fault for each path of form.json and view.json that names no place and no fact, and other faults.
 func (r *Rule) checkType() error {
 	var faults []error
 	wrong := func(part, path, fact string) {
@@ -134,8 +134,8 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	return f
 }
 
-// checkMembers returns the faults of a list of the form's members, whose facts are below base. It does not check the
-// members of groups: the API itself defines these members.
+// checkMembers returns the faults of a list of the form's members, whose facts are below base. Of a group it checks
+// only the extra members: the API itself defines the others.
 func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(part, path, fact string)) (f []error) {
 	for i := range list {
 		m, path, to := &list[i], at+"["+strconv.Itoa(i)+"]", cmp.Or(list[i].To, list[i].Name)
@@ -169,9 +169,9 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 }
 
 // givesOtherwise refuses a member of a form that sets a value which only the till or the box may set. A default must be
-// under the member's own name, and must not be a number, a price or an identity. The default of an integer, or of a
-// value that only facts may give (schema.Factual), must be a code of its catalogue. The default of condicionOperacion
-// must be 1, immediate payment.
+// under the member's own name, and must not be a number, a price, an identity or a global discount. The default of an
+// integer, or of a value that only facts may give (schema.Factual), must be a code of its catalogue. The default of
+// condicionOperacion must be 1, immediate payment.
 func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")

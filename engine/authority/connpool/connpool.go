@@ -70,7 +70,7 @@ type Link struct {
 	running  bool
 	closed   bool
 	heard    time.Time     // the latest answer or handshake
-	asked    time.Time     // the first request since the time heard
+	asked    time.Time     // the first request since the latest answer or handshake
 	failure  error         // of the latest connect, nil after a success
 	failures int           // connects that failed in a row
 	dialled  time.Time     // when the latest connect began

@@ -89,7 +89,7 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or lets the request wait: up to patience, or longer if the server responds.
+// take returns an idle connection, or waits: up to patience, or longer if the server responds or ctx is from Patient.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -351,7 +351,7 @@ func (l *Link) postpone() {
 	l.retry = time.Now().Add(pause/2 + rand.N(pause/2)) // the branches do not connect all at once
 }
 
-// tend replaces idle connections whose time conn.retire has come, and returns the time until its next call.
+// tend closes retired idle connections if enough fresh connections are ready. It returns the time until its next call.
 func (l *Link) tend() time.Duration {
 	now := time.Now()
 	next := now.Add(time.Hour)

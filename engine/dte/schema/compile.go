@@ -64,7 +64,7 @@ const (
 	linesName   = "cuerpoDocumento" // MH's names, the same in every type and generation that has amounts
 	summaryName = "resumen"
 	inWords     = "Letras" // the end of the name of an amount in words
-	maxArrays   = 4        // nesting of lists; MH's deepest is two
+	maxArrays   = 4        // how deep lists may be nested; MH's deepest is two
 )
 
 // shape is the whole schema of one place: its layout and its conditions.

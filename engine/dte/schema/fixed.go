@@ -11,7 +11,7 @@ import (
 // A signed bundle may still be wrong, or forged with a stolen key. This file defines what no bundle may change:
 //
 //   - At load: a fact may go only to the place of its own name, or to its place in the closed list renamed. A bundle
-//     may give no constant but null, 0 and MH's own (fixed, "Sin observaciones"). A place that is Factual may get
+//     may give only these constants: null, 0, MH's own (fixed) and "Sin observaciones". A place that is Factual may get
 //     neither 0 nor an amount of the module.
 //   - At every fill: if a place has a fact of its own and the bundle gives another source, the document must have the
 //     fact's value, except for amounts that sums.go checks.
@@ -24,8 +24,8 @@ import (
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// renamed maps a place to its fact, if the place has another name than the fact in one of MH's generations. The list is
-// closed: only the box knows which fact a place means.
+// renamed maps a place to its fact, if the two have different names in one of MH's generations. No bundle may extend
+// the list: it decides which fact a place shows.
 var renamed = map[string]string{
 	"cuerpoDocumento[].fechaGeneracion":  "cuerpoDocumento[].fechaEmision",
 	"cuerpoDocumento[].numDocumento":     "cuerpoDocumento[].numeroDocumento",

@@ -87,7 +87,7 @@ type reader struct {
 const (
 	mostPlaces  = 500
 	mostStates  = 10_000
-	mostPattern = 1000 // bytes
+	mostPattern = 1000 // bytes of a pattern
 )
 
 // read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional means that

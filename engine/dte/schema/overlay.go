@@ -73,7 +73,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 	return o, nil
 }
 
-// check refuses an entry without a source, or with contradicting sources.
+// check refuses an entry of from without a source, with contradicting sources, or with a wrong form.
 func (f *entry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {

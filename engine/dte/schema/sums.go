@@ -86,7 +86,7 @@ type arithmetic struct {
 	taxes, taxCode, taxValue  int
 	pagos, paid               int
 	strange                   []int // amounts that occur in no equation
-	unsigned                  []int // amounts that are never below 0
+	unsigned                  []int // amounts that must not be below 0
 	total, output             int   // the position of overlay.total, and its index in the module's outputs
 }
 
@@ -441,7 +441,7 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	return sums
 }
 
-// holds reports whether an equation is true with the given sum of taxes and with one of the sums in strange.
+// holds reports whether an equation cannot be checked, or is true with the given taxes plus one of the sums in strange.
 func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total, known := r.paid(object, e.total)
 	if !known {
@@ -610,7 +610,7 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether n is the till's fact or, without a fact, within off of part; n < 0 needs part < 0.
+// isGiven reports whether n is the till's fact or, without a fact, at most off away from part; n < 0 needs part < 0.
 func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known
