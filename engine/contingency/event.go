@@ -39,9 +39,7 @@ type Event struct {
 }
 
 // DecodeEvent returns the head of an event's record. ErrLost if the head is not the JSON of an Event.
-func DecodeEvent(entry storage.Entry) (*Event, error) {
-	return decode[Event](entry)
-}
+func DecodeEvent(entry storage.Entry) (*Event, error) { return decode[Event](entry) }
 
 // decode returns the head of a record of contingency. ErrLost if the head is not the JSON of a T.
 func decode[T any](entry storage.Entry) (*T, error) {

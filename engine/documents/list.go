@@ -212,11 +212,8 @@ func publicTotals(groups map[group]total) []Total {
 
 func (f *Filter) days() ([]string, error) {
 	from, err := time.Parse(time.DateOnly, f.From)
-	if err != nil {
-		return nil, fmt.Errorf("listing documents: %w", err)
-	}
-	to, err := time.Parse(time.DateOnly, f.To)
-	if err != nil {
+	to, bad := time.Parse(time.DateOnly, f.To)
+	if err = cmp.Or(err, bad); err != nil {
 		return nil, fmt.Errorf("listing documents: %w", err)
 	}
 	var days []string

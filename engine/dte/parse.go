@@ -108,12 +108,10 @@ func (p *parser) value(depth int) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	switch t.Kind() {
-	case 'n':
+	if t.Kind() == 'n' {
 		return Null(), nil
-	default:
-		return Bool(t.Kind() == 't'), nil
 	}
+	return Bool(t.Kind() == 't'), nil
 }
 
 func (p *parser) object(depth int) (Value, error) {

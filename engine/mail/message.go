@@ -199,8 +199,7 @@ type Look struct {
 // legends are shown above the facts. The text about contingency is that of the readable version (MF2 pp.4, 19).
 var legends = map[State]string{
 	Contingency: "Modelo diferido, transmisión por contingencia: el documento está firmado y todavía no lleva el " +
-		"sello de " +
-		"recepción del Ministerio de Hacienda. El emisor lo transmitirá en cuanto se restablezca el servicio.",
+		"sello de recepción del Ministerio de Hacienda. El emisor lo transmitirá en cuanto se restablezca el servicio.",
 	Invalidated: "DOCUMENTO INVALIDADO: el emisor lo invalidó ante el Ministerio de Hacienda.",
 }
 
@@ -287,8 +286,7 @@ func (f *Facts) rows() [][2]string {
 
 const (
 	opening = "Adjunto encontrará su documento tributario electrónico: la versión legible (PDF) y el archivo DTE " +
-		"(JSON), " +
-		"que es el documento legal. Consérvelos."
+		"(JSON), que es el documento legal. Consérvelos."
 	closing = "Este mensaje se envió automáticamente."
 )
 

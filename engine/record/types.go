@@ -43,9 +43,7 @@ func Forget(document string) {
 }
 
 // Fits returns an error if a type contradicts its known description or another known type.
-func Fits(t *bundle.Type) error {
-	return fits(types(), t)
-}
+func Fits(t *bundle.Type) error { return fits(types(), t) }
 
 // types returns the known types. Do not change the map.
 func types() map[string]*bundle.Type {
@@ -100,9 +98,7 @@ func Successor(t *bundle.Type) (changed []string, err error) {
 var unknownType = &bundle.Type{}
 
 // TypeOf returns the known description of a document type, empty for an unknown type.
-func TypeOf(document string) *bundle.Type {
-	return cmp.Or(types()[document], unknownType)
-}
+func TypeOf(document string) *bundle.Type { return cmp.Or(types()[document], unknownType) }
 
 // TypeAt returns the type of document issued by POST /dte/<path>, or nil.
 func TypeAt(path string) *bundle.Type {

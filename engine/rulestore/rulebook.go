@@ -243,15 +243,12 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	if c.Type, err = bundle.ParseType(m.Document, r.Bundle.Parts); err != nil {
 		return nil, err
 	}
-	switch {
-	case c.Type != nil:
+	if c.Type != nil {
 		if err := errors.Join(record.Fits(c.Type), c.checkType()); err != nil {
 			return nil, err
 		}
-	default:
-		if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
-			return c, nil // no further checks, because documents of an unknown type are never signed
-		}
+	} else if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
+		return c, nil // no further checks, because documents of an unknown type are never signed
 	}
 	return c, cmp.Or(filler.Meets(Required(m, c.Type.Effect)), c.takesMarks())
 }

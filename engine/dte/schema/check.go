@@ -351,6 +351,4 @@ func (r *run) breachNumber(fi int, s *slot) verdict {
 	return r.report(f, true)
 }
 
-func (r *run) path(f *field) string {
-	return expandPath(f.path, r.index[:])
-}
+func (r *run) path(f *field) string { return expandPath(f.path, r.index[:]) }

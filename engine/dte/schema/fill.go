@@ -279,9 +279,7 @@ func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, 
 func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
 
 // scalar copies a value without its children. A misplaced list or object is refused by its kind.
-func (s *slot) scalar(v *dte.Value) {
-	s.kind, s.exact, s.num, s.text = v.Scalar()
-}
+func (s *slot) scalar(v *dte.Value) { s.kind, s.exact, s.num, s.text = v.Scalar() }
 
 func (r *run) grow(n int) int32 {
 	first := len(r.slots)
