@@ -106,22 +106,30 @@ type equation struct {
 	otherwise [2][]int
 }
 
-func (c *compiler) arithmetic() (a arithmetic, err error) {
-	position := func(object int, name string) int {
-		if object < 0 {
-			return -1
+// member returns the position of a member in the object with the given index, or -1.
+func (c *compiler) member(object int, name string) int {
+	return slices.IndexFunc(c.membersOf(object), func(x field) bool { return x.name == name })
+}
+
+// find returns the positions of those of the named members that the object has.
+func (c *compiler) find(object int, names ...string) (found []int) {
+	for _, name := range names {
+		if i := c.member(object, name); i >= 0 {
+			found = append(found, i)
 		}
-		f := &c.fields[object]
-		return slices.IndexFunc(c.fields[f.first:f.first+f.members], func(x field) bool { return x.name == name })
 	}
-	find := func(object int, names ...string) (found []int) {
-		for _, name := range names {
-			if i := position(object, name); i >= 0 {
-				found = append(found, i)
-			}
-		}
-		return found
+	return found
+}
+
+// membersOf returns the members of the object with the given index; none for -1.
+func (c *compiler) membersOf(object int) []field {
+	if object < 0 {
+		return nil
 	}
+	return c.fields[c.fields[object].first:][:c.fields[object].members]
+}
+
+func (c *compiler) arithmetic() (arithmetic, error) {
 	resumen, line := c.layoutIndex(summaryName), c.layoutIndex(linesName+"[]")
 	body := c.layoutIndex(linesName)
 	if body >= 0 && !c.fields[body].item {
@@ -130,42 +138,61 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		body = -1
 	}
 	tax, payment := c.layoutIndex(summaryName+".tributos[]"), c.layoutIndex(summaryName+".pagos[]")
-	a = arithmetic{resumen: position(0, summaryName), lines: position(0, linesName),
-		quantity: position(line, "cantidad"), price: position(line, "precioUni"),
-		discount: position(line, "montoDescu"),
-		charge:   position(line, "noGravado"), kind: position(line, "tipoDonacion"), sold: find(line, soldAs...),
-		discounts: make(map[int]string), totalDiscount: position(resumen, "totalDescu"),
-		percent: position(resumen, "porcentajeDescuento"),
-		taxes:   position(resumen, "tributos"),
-		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"), pagos: position(resumen, "pagos"),
-		paid: position(payment, "montoPago"), total: position(resumen, c.overlay.total),
+	a := arithmetic{resumen: c.member(0, summaryName), lines: c.member(0, linesName),
+		quantity: c.member(line, "cantidad"), price: c.member(line, "precioUni"),
+		discount: c.member(line, "montoDescu"),
+		charge:   c.member(line, "noGravado"), kind: c.member(line, "tipoDonacion"), sold: c.find(line, soldAs...),
+		discounts: make(map[int]string), totalDiscount: c.member(resumen, "totalDescu"),
+		percent: c.member(resumen, "porcentajeDescuento"),
+		taxes:   c.member(resumen, "tributos"),
+		taxCode: c.member(tax, "codigo"), taxValue: c.member(tax, "valor"), pagos: c.member(resumen, "pagos"),
+		paid: c.member(payment, "montoPago"), total: c.member(resumen, c.overlay.total),
 		output: slices.Index(c.out.Summary, c.overlay.total),
 	}
+	if line >= 0 {
+		a.line = c.fields[line].first
+	}
+	a.pair(c, resumen, line)
+	whole := line >= 0 && (resumen >= 0 || body >= 0)
+	a.placeLine(c, line, whole)
+	a.placeSummary(c, resumen, whole)
+	if body >= 0 {
+		a.settle(c, body)
+	}
+	return a, a.equate(c, resumen)
+}
+
+// pair finds the columns of the lines whose sums resumen shows.
+func (a *arithmetic) pair(c *compiler, resumen, line int) {
 	for _, s := range sumOf {
-		if total, column := position(resumen, s[0]), position(line, s[1]); total >= 0 && column >= 0 {
+		if total, column := c.member(resumen, s[0]), c.member(line, s[1]); total >= 0 && column >= 0 {
 			a.sums = append(a.sums, [2]int{total, column})
 		}
 	}
-	summed := func(side, i int) bool {
-		return slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[side] == i })
-	}
 	for _, s := range sumOf {
-		if i := position(resumen, s[0]); i >= 0 && !summed(0, i) {
+		if i := c.member(resumen, s[0]); i >= 0 && !a.summed(0, i) {
 			a.alone = summaryName + "." + s[0]
 		}
-		if i := position(line, s[1]); i >= 0 && !summed(1, i) {
+		if i := c.member(line, s[1]); i >= 0 && !a.summed(1, i) {
 			a.alone = linesName + "." + s[1]
 		}
 	}
 	if a.price >= 0 && len(a.sold) == 0 {
 		a.alone = linesName + ".precioUni"
 	}
-	whole := line >= 0 && (resumen >= 0 || body >= 0)
+}
+
+// summed reports whether a position is in a pair of sumOf: on side 0 in resumen, on side 1 in a line.
+func (a *arithmetic) summed(side, i int) bool {
+	return slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[side] == i })
+}
+
+// placeLine finds the places of the till's facts of a line. whole: the layout has lines, and amounts to compare with.
+func (a *arithmetic) placeLine(c *compiler, line int, whole bool) {
 	for _, name := range saidOfLine {
-		i := position(line, name)
-		if i < 0 && line >= 0 { // the line may have the amount under another name
-			members := c.fields[c.fields[line].first:][:c.fields[line].members]
-			i = slices.IndexFunc(members, func(x field) bool { return x.path == linesName+"[]."+name })
+		i := c.member(line, name)
+		if i < 0 { // the line may have the amount under another name
+			i = slices.IndexFunc(c.membersOf(line), func(x field) bool { return x.path == linesName+"[]."+name })
 		}
 		if i >= 0 {
 			a.said = append(a.said, given{i, name})
@@ -187,8 +214,12 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.lineLacks = append(a.lineLacks, name)
 		}
 	}
+}
+
+// placeSummary finds the places of the till's amounts in resumen, and the amounts for which there is no equation.
+func (a *arithmetic) placeSummary(c *compiler, resumen int, whole bool) {
 	for name, fact := range globalDiscounts {
-		if i := position(resumen, name); i >= 0 {
+		if i := c.member(resumen, name); i >= 0 {
 			a.discounts[i] = fact
 		}
 	}
@@ -198,77 +229,75 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		}
 	}
 	for _, name := range slices.Concat(carriage, []string{"totalNoOnerosas"}) {
-		if i := position(resumen, name); i >= 0 && !summed(0, i) {
+		if i := c.member(resumen, name); i >= 0 && !a.summed(0, i) {
 			a.carriage = append(a.carriage, given{i, name})
 		}
 	}
-	if line >= 0 {
-		a.line = c.fields[line].first
+	members := c.membersOf(resumen)
+	if a.total < 0 && a.output >= 0 { // a generation may show the total under another name
+		a.total = slices.IndexFunc(members, func(x field) bool { return x.from != nil && x.from.amount == a.output })
 	}
-	if resumen >= 0 {
-		members := c.fields[c.fields[resumen].first:][:c.fields[resumen].members]
-		if a.total < 0 && a.output >= 0 { // a generation may show the total under another name
-			a.total = slices.IndexFunc(members, func(x field) bool {
-				return x.from != nil && x.from.amount == a.output
-			})
+	for i, x := range members {
+		amount := x.types&(typeNumber|typeInteger) != 0
+		if amount && !slices.Contains(known, x.name) && x.name != c.overlay.total {
+			a.strange = append(a.strange, i)
 		}
-		for i, x := range members {
-			amount := x.types&(typeNumber|typeInteger) != 0
-			if amount && !slices.Contains(known, x.name) && x.name != c.overlay.total {
-				a.strange = append(a.strange, i)
-			}
-			if amount && !x.signed && !slices.Contains(signed, x.name) {
-				a.unsigned = append(a.unsigned, i)
-			}
+		if amount && !x.signed && !slices.Contains(signed, x.name) {
+			a.unsigned = append(a.unsigned, i)
 		}
 	}
-	gross, off := find(resumen, "subTotalVentas"), find(resumen, discounts...)
-	if gross == nil {
-		gross = find(resumen, slices.Concat(totalsSold, exported)...)
-	}
+}
+
+// equate makes the equations of resumen. Error: the overlay's total is not the amount paid.
+func (a *arithmetic) equate(c *compiler, resumen int) error {
+	find := func(names ...string) []int { return c.find(resumen, names...) }
 	equate := func(total string, e equation) {
-		e.total = position(resumen, total)
+		e.total = c.member(resumen, total)
 		if (e.total >= 0 || total == c.overlay.total && resumen >= 0) && len(e.plus) > 0 {
 			a.equations = append(a.equations, e)
 		}
 	}
-	equate("subTotalVentas", equation{balance: -1, plus: find(resumen, slices.Concat(totalsSold, exported)...)})
+	off := find(discounts...)
+	sold := find(slices.Concat(totalsSold, exported)...)
+	equate("subTotalVentas", equation{balance: -1, plus: sold})
+	gross := find("subTotalVentas")
+	if gross == nil {
+		gross = sold
+	}
 	equate("subTotal", equation{balance: -1, plus: gross, minus: off})
-	if net := find(resumen, "subTotal"); net != nil {
+	if net := find("subTotal"); net != nil {
 		gross, off = net, nil
 	}
-	net := slices.Concat(gross, find(resumen, carriage...))
+	net := slices.Concat(gross, find(carriage...))
 	equate("montoTotalOperacion", equation{balance: -1, plus: net, minus: off, taxed: true,
-		otherwise: [2][]int{find(resumen, perceived...), find(resumen, withheld...)}})
+		otherwise: [2][]int{find(perceived...), find(withheld...)}})
 	paid := "totalPagar"
-	if i := slices.IndexFunc(finals, func(name string) bool { return position(resumen, name) >= 0 }); i >= 0 &&
+	if i := slices.IndexFunc(finals, func(name string) bool { return c.member(resumen, name) >= 0 }); i >= 0 &&
 		c.overlay.total != "" && !strings.EqualFold(c.overlay.total, finals[i]) && (i < 2 ||
 		c.overlay.total != paid && slices.Contains(known, c.overlay.total)) {
-		return a, fmt.Errorf("overlay: total: is %q, but the amount paid is resumen.%s", c.overlay.total, finals[i])
+		return fmt.Errorf("overlay: total: is %q, but the amount paid is resumen.%s", c.overlay.total, finals[i])
 	}
-	if !summed(0, a.total) && c.overlay.total != "montoTotalOperacion" {
+	if !a.summed(0, a.total) && c.overlay.total != "montoTotalOperacion" {
 		paid = cmp.Or(c.overlay.total, paid)
 	}
-	equate(paid, equation{balance: position(resumen, "saldoFavor"), taxed: true,
-		plus:  slices.Concat(net, find(resumen, "totalNoGravado"), find(resumen, perceived...)),
-		minus: slices.Concat(off, find(resumen, "reteRenta"), find(resumen, withheld...))})
-	settle := func(total int, plus, minus []int) {
-		if len(plus) > 0 {
-			a.settled = append(a.settled, equation{total: total, balance: -1, plus: plus, minus: minus})
+	equate(paid, equation{balance: c.member(resumen, "saldoFavor"), taxed: true,
+		plus:  slices.Concat(net, find("totalNoGravado"), find(perceived...)),
+		minus: slices.Concat(off, find("reteRenta"), find(withheld...))})
+	return nil
+}
+
+// settle makes the equations of a body of one line: of a liquidation.
+func (a *arithmetic) settle(c *compiler, body int) {
+	settle := func(total string, plus, minus []int) {
+		if i := c.member(body, total); (i >= 0 || total == "") && len(plus) > 0 {
+			a.settled = append(a.settled, equation{total: i, balance: -1, plus: plus, minus: minus})
 		}
 	}
-	if body >= 0 { // a liquidation
-		value, off := find(body, "valorOperaciones"), find(body, "ivaPercibido", "comision", "ivaComision")
-		settle(-1, value, off)
-		if i := position(body, "liquidoApagar"); i >= 0 {
-			settle(i, value, off)
-		}
-		if i := position(body, "subTotal"); i >= 0 {
-			settle(i, value, find(body, "montoSinPercepcion"))
-			settle(i, find(body, "iva", "montoSujetoPercepcion"), nil)
-		}
-	}
-	return a, nil
+	value, off := c.find(body, "valorOperaciones"), c.find(body, "ivaPercibido", "comision", "ivaComision")
+	settle("", value, off) // the amount paid
+	settle("liquidoApagar", value, off)
+	settle("subTotal", value, c.find(body, "montoSinPercepcion"))
+	settle("subTotal", c.find(body, "iva", "montoSujetoPercepcion"), nil)
 }
 
 func (r *run) number(object *slot, position int) dte.Amount {
