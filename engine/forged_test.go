@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -163,6 +164,30 @@ func TestForged_Amounts(t *testing.T) {
 			!strings.Contains(refused.Error(), "resumen.montoTotalOperacion")):
 			t.Errorf("%+v, %v", v, err)
 		}
+	}
+}
+
+// A layout that refuses what only the box knows, and passes its cases: the rule before computes the sales. No till could
+// put such a sale right.
+func TestForged_LayoutRefuses(t *testing.T) {
+	for path, pattern := range map[string]string{"identificacion.horEmi": "^(?!10:00)",
+		"emisor.correo": "^[^a]"} {
+		w := enginetest.NewWorld(t)
+		s := w.Shelf(enginetest.Shipped(t))
+		if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", func(parts map[string][]byte, _ *bundle.Manifest) {
+			parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"add": [`), []byte(
+				`"add": [{"path":"`+path+`","schema":{"pattern":"`+pattern+`"},"reason":"r"},`), 1)
+		})); a.State != rulestore.Live {
+			t.Fatalf("%s: %+v", path, a)
+		}
+		w.Adopt(s)
+		for i := range rulestore.AloneHarms {
+			v := w.Issued(enginetest.Sale("", 1130), record.EstadoProcessed)
+			if v.Rule.Version == "9.0.0" || v.ControlNumber != fmt.Sprintf("DTE-01-M001P001-%015d", i+1) {
+				t.Errorf("%s: %s %s", path, v.Rule.Version, v.ControlNumber)
+			}
+		}
+		w.Close()
 	}
 }
 

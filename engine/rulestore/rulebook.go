@@ -306,7 +306,7 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 }
 
 // Fill appends to dst the document made of the facts and the rule's answer. Returned faults are faults of the facts. An
-// error means that the bundle contradicts the box's data.
+// error means that the bundle contradicts the box's data, or that its layout refuses them (identificacion, emisor).
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
 	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 &&
@@ -340,9 +340,12 @@ func (e *Event) Fill(facts dte.Value) ([]byte, []dte.Fault, error) {
 func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c *schema.Computed,
 	o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	document, faults := f.Fill(dst, facts, c, o)
-	if len(faults) > 0 && faults[0].Code == schema.Contradiction {
-		return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version,
-			faults[0].Path, faults[0].Message)
+	for _, x := range faults {
+		root, _, _ := strings.Cut(x.Path, ".") // no till can put right the facts of the box itself
+		if x.Code == schema.Contradiction || root == "identificacion" || root == "emisor" {
+			return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version, x.Path,
+				x.Message)
+		}
 	}
 	return document, faults, nil
 }

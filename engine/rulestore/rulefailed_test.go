@@ -14,6 +14,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
+	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 )
 
@@ -92,6 +93,9 @@ func TestRuleFailed(t *testing.T) {
 	}
 }
 
+// soldFacts are the facts of a sale, with the box's own.
+var soldFacts = plugintest.BaseFacts("01").Set(enginetest.Sale("", 1130).Facts.Members()...)
+
 // TestRuleFailed_Yesterday: the dates of the rule before are compared with the day of the sale, not with today.
 func TestRuleFailed_Yesterday(t *testing.T) {
 	w := enginetest.NewWorld(t)
@@ -106,7 +110,7 @@ func TestRuleFailed_Yesterday(t *testing.T) {
 	}
 	failed := s.Book().Compiled(a.Rule.Digest)
 	for day, sold := range map[string]bool{"2026-11-24": true, "2026-11-25": false} {
-		if _, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, day, enginetest.Sale("", 1130).Facts,
+		if _, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, day, soldFacts,
 			schema.FillOptions{}, errors.New("a trap")); (err == nil) != sold {
 			t.Errorf("a sale of %s: %v", day, err)
 		}
@@ -125,7 +129,7 @@ func TestRuleFailed_Meanwhile(t *testing.T) {
 			""))); a.State != rulestore.Live {
 			t.Fatalf("%+v", a)
 		}
-		r, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, "2026-11-21", enginetest.Sale("", 1130).Facts,
+		r, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, "2026-11-21", soldFacts,
 			schema.FillOptions{}, errors.New("a trap"))
 		if err != nil || r.Ref.Version != want {
 			t.Errorf("%s took over: %s computes the sale, want %s: %v", name, r.Ref.Version, want, err)
