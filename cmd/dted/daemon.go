@@ -332,7 +332,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err
 	}
-	return shelf, cfg.CheckIssuer(shelf.Book())
+	return shelf, cfg.CheckIssuer(shelf.Book().Layouts())
 }
 
 // information returns the issuer's data in the form that the API shows (SPEC 2.8).

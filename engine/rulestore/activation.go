@@ -312,7 +312,11 @@ func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*she
 		}
 	}
 	if err == nil && s.o.Accept != nil {
-		err = s.o.Accept(book)
+		layouts := book.Layouts()
+		if e := book.events[r]; e != nil {
+			layouts = append(layouts, e.Filler)
+		}
+		err = s.o.Accept(layouts)
 	}
 	return book, detail, err
 }

@@ -331,8 +331,8 @@ func valueText(v dte.Value) string {
 
 type Layouts []*schema.Filler
 
-// ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It skips an unreadable bundle: activation reports the fault.
+// ReadLayouts compiles the layouts of bundles without running their modules, with the latest catalogues among the
+// bundles. It skips an unreadable bundle: activation reports the fault.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {
@@ -350,7 +350,7 @@ func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	}
 	for _, b := range bundles {
 		out, err := schema.NamedOutputs(b.Parts["overlay.json"])
-		if err != nil || b.Manifest.Kind != "document" {
+		if err != nil || b.Manifest.Kind == "catalogue" {
 			continue
 		}
 		if f, err := schema.Compile(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {

@@ -50,8 +50,8 @@ type Options struct {
 	// Points is how many points of sale the branch has, default 1. Returned, if set, gets each automatic return.
 	Points   int
 	Returned func(StepBack)
-	// Accept may refuse the book of a pushed bundle; nil accepts every book.
-	Accept func(*Book) error
+	// Accept may refuse the layouts of the book with a pushed bundle; nil accepts all.
+	Accept func(Layouts) error
 	Book   *Book // in force until Load; nil: none
 	Logger *slog.Logger
 	Now    func() time.Time

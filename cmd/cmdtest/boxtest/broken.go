@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/plugins/plugintest"
 	"dtegate/storage"
 )
 
@@ -120,6 +121,11 @@ var Boxes = []Broken{
 		"issuer.codigo_actividad", `issuer.codigo_actividad: is "00000", must be a code of CAT-019`),
 	setting("no address in words", "complemento = \"Calle Arce 1020\"", "complemento = \"\"", "issuer",
 		"issuer.direccion.complemento", "issuer.direccion.complemento: is missing"),
+	{"a document type in words", func(b *Box) {
+		b.Write("rules/contingencia-v4.dterule", plugintest.Bundle(b.t, "contingencia/v4"))
+		b.Set(`tipo_documento = "13"`, `tipo_documento = "DUI"`)
+	}, "fail", "issuer", "contingency.responsible.tipo_documento",
+		`contingency.responsible.tipo_documento: is "DUI", must be a code of CAT-022`, false},
 
 	// The store, its mark, and its surroundings.
 	{"no store", func(b *Box) { b.Remove("data") }, "fail", "store", "", "no store", true},

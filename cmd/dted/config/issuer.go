@@ -34,26 +34,31 @@ func (c *Config) PointsOfSale() []record.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is thus found at a start or
-// when a rule arrives, not at the till.
-func (c *Config) CheckIssuer(b *rulestore.Book) error { return c.checkLayouts(b.Layouts()) }
-
-// CheckShipped compares the issuer's data with the layouts of the bundles in Shipped that pinned keys have signed.
+// CheckShipped compares the issuer's data with the layouts of the bundles in Shipped that pinned keys have signed and
+// that have not ended.
 func (in *Inputs) CheckShipped(c *Config) error {
 	var bundles []*bundle.Bundle
 	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
-		if b, err := in.Rules.Read(in.Shipped[path]); err == nil {
+		b, err := in.Rules.Read(in.Shipped[path])
+		if err != nil {
+			continue
+		}
+		if until := b.Manifest.Validity[c.Ambiente].Until; until == "" || until >= dte.Date(c.Now()) {
 			bundles = append(bundles, b)
 		}
 	}
-	return c.checkLayouts(rulestore.ReadLayouts(bundles))
+	return c.CheckIssuer(rulestore.ReadLayouts(bundles))
 }
 
-func (c *Config) checkLayouts(layouts rulestore.Layouts) error {
-	seen := make(map[string]bool)
+// CheckIssuer compares the issuer's data, and the person who answers for contingency events, with layouts of the rules.
+// A fault is thus found when a rule arrives, or by dtectl doctor; in a document's data also at a start.
+func (c *Config) CheckIssuer(layouts rulestore.Layouts) error {
+	seen, who := make(map[string]bool), c.Contingency.Responsible
+	responsible := dte.Texts("nombreResponsable", who.Name, "tipoDocResponsable", who.DocumentType,
+		"numeroDocResponsable", who.Document).Members()
 	var faults []error
 	for i, at := range c.PointsOfSale() {
-		for _, f := range layouts.CheckIssuer(record.Emisor(c.Seller(), at)) {
+		for _, f := range layouts.CheckIssuer(record.Emisor(c.Seller(), at).Set(responsible...)) {
 			s := settingOf(c, &c.Points[i], f.Path)
 			if !seen[s.name] {
 				seen[s.name] = true
@@ -69,7 +74,7 @@ type issuerSetting struct{ name, value, form string }
 
 // settingOf returns the setting that supplies the member at a path of a document.
 func settingOf(c *Config, p *Point, path string) issuerSetting {
-	i, a := &c.Issuer, &c.Issuer.Address
+	i, a, who := &c.Issuer, &c.Issuer.Address, &c.Contingency.Responsible
 	member := strings.TrimPrefix(path, "emisor.")
 	s, ok := map[string]issuerSetting{
 		"nit":             {"issuer.nit", i.NIT, "14 digits, or the 9 of a DUI, without hyphens"},
@@ -90,8 +95,13 @@ func settingOf(c *Config, p *Point, path string) issuerSetting {
 			"the rest of the address, of at most 200 characters"},
 		"direccion": {"issuer.direccion", strings.TrimSpace(a.Departamento + " " + a.Municipio + " " + a.Distrito),
 			"a departamento with its own municipio and distrito"},
-		"codEstable":    {"point_of_sale.establecimiento", p.Establishment, "M, S, B or P and three digits"},
-		"codPuntoVenta": {"point_of_sale.punto_venta", p.PointOfSale, "P and three digits"},
+		"codEstable":        {"point_of_sale.establecimiento", p.Establishment, "M, S, B or P and three digits"},
+		"codPuntoVenta":     {"point_of_sale.punto_venta", p.PointOfSale, "P and three digits"},
+		"nombreResponsable": {"contingency.responsible.nombre", who.Name, "a name of at most 100 characters"},
+		"tipoDocResponsable": {"contingency.responsible.tipo_documento", who.DocumentType,
+			"a code of CAT-022, 13 for a DUI"},
+		"numeroDocResponsable": {"contingency.responsible.numero_documento", who.Document,
+			"the document's number, of at most 25 characters"},
 	}[strings.TrimSuffix(member, "MH")]
 	if !ok {
 		return issuerSetting{"issuer", member, "what the documents' layout asks for"}
