@@ -51,14 +51,14 @@ type MarkAim struct {
 // NewMark gives a sound mark to a store whose mark is lost, unreadable, old, another store's, or not in its place. The
 // store must not be open.
 //
-// The store's own mark is moved from aim.From to its place. At every moment one of the two files is the mark: NewMark
-// writes the new file completely, notes it in the store, and renames the old file to aim.From + ".moved" if the medium
-// allows it.
+// NewMark moves the store's own mark from aim.From to its place. At every moment one of the two files is the mark:
+// NewMark writes the new file completely, notes it in the store, and appends ".moved" to the old file's name if the
+// medium allows it.
 //
-// If the mark cannot be found, NewMark proves the store: every row and the journals' chains must be right, the second
-// copy must end exactly where the store ends, and the store's last moment must be recent (see standstill). A proven
-// store gets a new mark and continues where it was. A store whose doubts are accepted is treated as rebuilt from other
-// media: it gives no number before Settle has moved every series above the highest number that it can have reached.
+// If the mark cannot be found, NewMark proves a store that needs no Settle: every row and the journals' chains must be
+// right, the second copy must end exactly where the store ends, and the store's last moment must be recent (see
+// standstill). A proven store gets a new mark and continues where it was. A store whose doubts are accepted is treated
+// as rebuilt from other media: Settle must first move every series above the highest number that it can have reached.
 //
 // A file in the mark's place is renamed, never deleted. Errors: ErrMarkSound; ErrMark if aim.From is not this store's
 // newest mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or
@@ -298,7 +298,7 @@ type MarkState struct {
 	Used string // path of the store's mark when the store was last open; empty: not known
 	Kind string
 	What string // the kind and its reason, in a sentence
-	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead or MarkOld; nil: the store lacks none.
+	// Ahead lists the numbers that the store lacks; nil if it lacks none, or if the kind is not MarkAhead or MarkOld.
 	Ahead *Witness
 
 	generation uint64

@@ -99,7 +99,7 @@ type Agent struct {
 	asked    time.Time        // when the store last answered about the desired state
 }
 
-// New returns an agent that continues where the previous agent stopped. If the state file is unreadable, the state is
+// New returns an agent that continues where the previous agent stopped. If the state file is damaged, the state is
 // empty; the rule store itself refuses bundles whose version is too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)

@@ -65,7 +65,7 @@ type enrolled struct {
 	At      time.Time          `json:"at,omitzero"`         // when the director signed this enrolment
 	Own     int64              `json:"own,omitempty"`       // the highest epoch of this box's key; 0: never enrolled
 	Points  []fleetproto.Point `json:"points,omitempty"`    // points of sale that this box may number
-	Over    bool               `json:"over,omitempty"`      // another box has the branch
+	Over    bool               `json:"over,omitempty"`      // another box has the branch, or had it after this box
 	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this box
 	Behind  string             `json:"behind,omitempty"`    // why the box did not take all points of sale
 }

@@ -3,8 +3,8 @@
 //
 // # Power cuts
 //
-// Crash returns the disk as a power cut at that moment can leave it. Three sets of rules say what may happen to what
-// was not synced:
+// Crash returns the disk as a power cut at that moment can leave it. Three sets of rules say which unsynced changes may
+// survive:
 //
 //	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
 //	              loses only the last of them. Every sync, of any file, makes all earlier changes durable. Of appended
@@ -74,16 +74,15 @@ func (d *Disk) SetRules(r Rules) {
 	d.tree.rules = r
 }
 
-// OnSync has every sync of a file or folder call fn first, with its path. An error of fn fails the sync. Nil: no sync
-// fails.
+// OnSync makes every sync of a file or folder call fn first, with the path. If fn returns an error, the sync fails with
+// it. If fn is nil, no sync fails.
 func (d *Disk) OnSync(fn func(path string) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onSync = fn
 }
 
-// FailSyncs fails the first n syncs of the paths that match, and returns a function that returns how many it has
-// failed.
+// FailSyncs makes the first n syncs of the paths that match fail. The function that it returns counts the failed syncs.
 func (d *Disk) FailSyncs(n int, err error, match func(path string) bool) (failed func() int) {
 	var mu sync.Mutex
 	count := 0
@@ -150,7 +149,7 @@ func (d *Disk) sync(path string, n *node) error {
 	return nil
 }
 
-// Copy returns the disk as it is seen now, all of it durable: as kill -9 leaves it, not as a power cut does.
+// Copy returns the disk as programs see it now, with everything durable: as kill -9 leaves it, not as a power cut does.
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +170,7 @@ func (d *Disk) Kill() *Disk {
 	return after
 }
 
-// ErrKilled is what a process gets from its disk after Kill.
+// ErrKilled is the error of every operation on a disk after Kill.
 var ErrKilled = errors.New("the process was killed")
 
 // Evict drops the memory's copy of clean pages: a read sees the medium.

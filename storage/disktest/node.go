@@ -41,7 +41,7 @@ func (s *content) own() []byte {
 	return s.b
 }
 
-// grow makes it at least so long, with zeros.
+// grow appends zeros up to a length, unless the content is longer.
 func (s *content) grow(length int) {
 	if more := length - len(s.b); more > 0 {
 		s.b = append(s.own(), make([]byte, more)...)

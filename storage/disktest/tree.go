@@ -16,7 +16,7 @@ type tree struct {
 	root   *node
 	ops    []op // changes of folders that are not durable, in their order
 	groups int
-	dead   bool // after Kill: nothing reaches it any more
+	dead   bool // after Kill: every operation fails
 }
 
 // op is one change of one folder's entry.
@@ -124,7 +124,7 @@ func (t *tree) remove(full string) error {
 	return err
 }
 
-// removeAll is one change for each file and folder.
+// removeAll removes a file, or a folder with everything below it: one change for each.
 func (t *tree) removeAll(full string) error {
 	dir, name, err := t.find("removeall", full)
 	if errors.Is(err, os.ErrNotExist) || err == nil && dir.entries[name] == nil {
@@ -145,7 +145,7 @@ func (t *tree) removeAll(full string) error {
 	return nil
 }
 
-// mkdirAll is one change for each folder that is not there.
+// mkdirAll makes the missing folders of a path: one change for each.
 func (t *tree) mkdirAll(full string) error {
 	if t.dead {
 		return ErrKilled
@@ -168,7 +168,7 @@ func (t *tree) mkdirAll(full string) error {
 	return nil
 }
 
-// rename is one change of two folders.
+// rename moves an entry: one change of two folders.
 func (t *tree) rename(oldname, newname string) error {
 	n, err := t.node("rename", oldname)
 	if err != nil {
@@ -256,7 +256,7 @@ func (t *tree) settle(synced *node) {
 	})
 }
 
-// lose is a failed sync: its changes count as written, but are not on the medium.
+// lose marks the changes of a failed sync: they count as written, but are not on the medium.
 func (t *tree) lose(synced *node) {
 	clear(synced.dirty)
 	for i := range t.ops {

@@ -45,7 +45,7 @@ func Settle(ctx context.Context, s *storage.Store, n uint64, reason string, poss
 	return err
 }
 
-// Missing is what no source had of a store that was assembled.
+// Missing returns what no source had of an assembled store.
 func Missing(made *storage.Assembled) []storage.Missing {
 	if made == nil || made.Owed == nil {
 		return nil

@@ -204,7 +204,7 @@ func (e *enrolments) of(branch string) (epochs []int64) {
 	return epochs
 }
 
-// lost returns the kept enrolments that the store has lost, or replaced by an earlier one, by key.
+// lost returns, by key, the kept enrolments that the store has lost, or has only with an earlier signature.
 func (e *enrolments) lost() map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)
 	for tagged, data := range e.objects {

@@ -24,7 +24,7 @@ var (
 	ErrFormat = errors.New("not an object of a chain")
 	// ErrSignature: the object has no valid signature by a key that may sign it.
 	ErrSignature = errors.New("not signed by the key that must sign it")
-	// ErrOther: the object is signed and well-formed, but belongs to another branch, group, number or kind.
+	// ErrOther: the object is well-formed, but belongs to another chain, branch, group, epoch or number.
 	ErrOther = errors.New("signed for another place")
 )
 

@@ -142,7 +142,7 @@ type Shipped struct {
 	Segment int64     `json:"segment"` // number of the latest piece in the store
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // number of changes that are not in the store
-	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: shipping continues
+	Why     string    `json:"why,omitempty"`    // why shipping stopped or lacks changes, or sales do not wait; or empty
 	// Checked is when the box last read from the store everything that a rebuild reads, and compared it with the
 	// shipped data; zero: not yet. Lacks names lost or altered data that the box could not ship again; empty: a rebuild
 	// would have been complete.

@@ -36,7 +36,7 @@ func (f Fault) String() string {
 	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale"}[f]
 }
 
-// ErrFault is what a caller sees of a fault.
+// ErrFault is the error of a request with a fault.
 var ErrFault = errors.New("the store cannot now")
 
 // Request is a request that arrived, or should have arrived.
@@ -129,7 +129,7 @@ func (s *Store) Overwrite(ctx context.Context, key string, data []byte) error {
 	})
 }
 
-// Put writes an object without a fault, and while requests run.
+// Put writes an object, without a request and without a fault.
 func (s *Store) Put(key string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

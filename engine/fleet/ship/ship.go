@@ -65,8 +65,8 @@ type Options struct {
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync makes Carry wait, at most for Patience, until the store has the change. Once the store takes longer, Carry
-	// stops waiting until the store has caught up.
+	// Sync makes Carry wait, at most for Patience, until the store has the change. If the store takes longer, no Carry
+	// waits before the store has caught up.
 	Sync bool
 	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in it. Without
 	// Count, changes from before the start are not counted.

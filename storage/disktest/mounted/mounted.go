@@ -81,7 +81,7 @@ func (n *node) path(name string) string {
 	return n.Path(nil) + "/" + name
 }
 
-// errno is the error number that a program sees for a disk's error.
+// errno returns the error number that a program sees for a disk's error.
 func errno(err error) syscall.Errno {
 	var number syscall.Errno
 	switch {
@@ -110,7 +110,7 @@ func mode(info vfs.FileInfo) uint32 {
 	return syscall.S_IFREG | 0o600
 }
 
-// child is the tree's node with a name.
+// child returns the mount's node for a name, with its attributes in out.
 func (n *node) child(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	info, err := n.disk.Stat(n.path(name))
 	if err != nil {
@@ -142,7 +142,7 @@ func (n *node) stat(f fs.FileHandle) (vfs.FileInfo, error) {
 	return n.disk.Stat(n.path(""))
 }
 
-// Setattr knows sizes only.
+// Setattr changes only sizes.
 func (n *node) Setattr(ctx context.Context, f fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	if size, ok := in.GetSize(); ok {
 		if err := n.disk.Truncate(n.path(""), int64(size)); err != nil {
@@ -245,7 +245,7 @@ func (n *node) Link(ctx context.Context, of fs.InodeEmbedder, name string, out *
 	return n.child(ctx, name, out)
 }
 
-// Statfs says that there is room.
+// Statfs always reports free space.
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 	const blocks = 64 << 30 / 4096
 	out.Bsize, out.Frsize, out.NameLen = 4096, 4096, 255
