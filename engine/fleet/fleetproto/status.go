@@ -206,7 +206,6 @@ var forms = map[string]func(string) error{
 	"key":           func(text string) error { _, err := DecodeKey(text); return err },
 	"name":          CheckName,
 	"point":         pattern(`P[0-9]{3}`, "a point of sale like P001"),
-	"set":           func(string) error { return nil },
 	"stage":         oneOf("outside", "waiting", "admitted", "live", "refused", "returned"),
 }
 
