@@ -429,10 +429,8 @@ func unreadSegment(o *Options, from string) error {
 // lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history. If the backup's
 // store cannot be read, lookAtBackup compares only the numbers in the backup's description.
 func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (*Witness, error) {
-	at := *r.o
-	at.Dir, at.FS = r.o.FS.PathJoin(dir, backupStore), unlocked{r.o.FS}
 	there := new(Head)
-	backup, err := openPebble(&at, &damage{}, true)
+	backup, err := r.o.openAt(r.o.FS.PathJoin(dir, backupStore), true)
 	if err == nil {
 		defer func() { _ = backup.Close() }() // it was only read
 		id, bad := identity(backup)

@@ -44,17 +44,17 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 		return err
 	}
 	head := s.Desired(c.Group)
-	for _, b := range s.Branches {
-		if head == nil && b.Enrolment != nil && b.Group() == c.Group && b.Status != nil &&
-			b.Status.Desired.Version > 0 {
+	members := slices.DeleteFunc(slices.Clone(s.Branches), func(b *Branch) bool {
+		return b.Enrolment == nil || b.Group() != c.Group
+	})
+	for _, b := range members {
+		if head == nil && b.Status != nil && b.Status.Desired.Version > 0 {
 			return fmt.Errorf("%s has version %d of what %s shall run, and the store has no version that the director "+
 				"signed (%s); if the versions are lost, publish from the machine that published them: it has kept them",
 				b.Name, b.Status.Desired.Version, c.Group, strings.Join(s.Faults, "; "))
 		}
 	}
-	if head == nil && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
-		return b.Enrolment != nil && b.Group() == c.Group
-	}) {
+	if head == nil && len(members) == 0 {
 		return fmt.Errorf("--group: no branch of a group %s is enrolled, and %s", c.Group, s.noOrder())
 	}
 	if head != nil && head.Rollout != nil {
@@ -62,9 +62,7 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			"first", head.Rollout.Name, c.Group)
 	}
 	for _, p := range c.Pilots {
-		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
-			return b.Name == p && b.Enrolment != nil && b.Group() == c.Group
-		}) {
+		if !slices.ContainsFunc(members, func(b *Branch) bool { return b.Name == p }) {
 			return fmt.Errorf("--pilots: no branch %s of group %s is enrolled", p, c.Group)
 		}
 	}
