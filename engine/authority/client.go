@@ -428,38 +428,37 @@ var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
 // decide reads an answer. If it is not MH's, or is about another document, the outcome is Unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
-	undecided := func(format string, args ...any) Outcome { return undecided(status, fmt.Sprintf(format, args...)) }
 	// A 404 with an empty or JSON body is MH's answer; a 404 with a page is a proxy's.
 	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
 		return Outcome{Kind: NotFound}
 	}
 	a, err := readAnswer(answer)
 	if err != nil {
-		return undecided("%.60q", answer)
+		return undecided(status, "%.60q", answer)
 	}
 	r := a.response()
 	if status == http.StatusNotFound && r.CodigoGeneracion == "" {
 		return Outcome{Kind: NotFound}
 	}
 	if r.CodigoGeneracion != code {
-		return undecided("it is about %.60q", r.CodigoGeneracion)
+		return undecided(status, "it is about %.60q", r.CodigoGeneracion)
 	}
 	switch {
 	case status == http.StatusOK && r.Estado == "PROCESADO":
 		if !sello.MatchString(r.SelloRecibido) {
-			return undecided("the seal %.60q has not MH's form", r.SelloRecibido)
+			return undecided(status, "the seal %.60q has not MH's form", r.SelloRecibido)
 		}
 		return c.accepted(r.SelloRecibido, r)
 	case (status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusNotFound) &&
 		r.Estado == "RECHAZADO" && r.SelloRecibido == "":
 		return Outcome{Kind: Rejected, Response: r}
 	}
-	return undecided("estado %.60q", r.Estado)
+	return undecided(status, "estado %.60q", r.Estado)
 }
 
 // undecided returns the outcome of an answer that decides nothing about the document.
-func undecided(status int, why string) Outcome {
-	return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %s", ErrAnswer, status, why)}
+func undecided(status int, format string, args ...any) Outcome {
+	return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %s", ErrAnswer, status, fmt.Sprintf(format, args...))}
 }
 
 // accepted returns the outcome of an answer with a seal. Without Rehearsal a simulated seal in production is an error.

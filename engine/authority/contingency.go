@@ -52,7 +52,7 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 		r.SelloRecibido == "":
 		return Outcome{Kind: Rejected}, r
 	}
-	return undecided(status, fmt.Sprintf("%.60q", answer)), nil
+	return undecided(status, "%.60q", answer), nil
 }
 
 // SubmitLot sends a lot once: at most 100 documents (MT1 §4.4). sendID is the idEnvio, a UUID version 4 in capitals
@@ -77,7 +77,7 @@ func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o 
 		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{a.text("codigoMsg"),
 			a.text("descripcionMsg")}, a.texts("observaciones")...), " "))
 	}
-	return undecided(status, fmt.Sprintf("%.60q", answer)), "", ""
+	return undecided(status, "%.60q", answer), "", ""
 }
 
 // QueryLot asks MH for the results of a lot. The outcomes are by codigoGeneracion; an outcome is Unknown if MH's answer
