@@ -42,7 +42,7 @@ var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota
 type creditable [len(creditableNames)]dte.Amount
 
 const (
-	oneNote = len(bundle.CreditableNames) + iota // counts the credit notes: their amounts may be 0 (see exclusive)
+	oneNote = len(bundle.CreditableNames) + iota // the number of credit notes, for exclusive: their amounts may be 0
 	charges
 	otherTaxes // taxes that creditableNames does not name
 

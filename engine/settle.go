@@ -157,7 +157,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists if the store lost only the move
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // the store may have lost the move alone
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -325,7 +325,7 @@ func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time
 	case first != record.FormNormal:
 		return true
 	case len(forms) == 1:
-		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
+		return sealed.Before(next.CreatedAt.Add(settleAfter)) // MH sealed it while the sale was being settled
 	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.DoubtFor)):
 		return true // MH sealed this form before a later form can have been sent
 	}

@@ -32,7 +32,7 @@ func (l *lotSizes) sizeFor(code storage.Code, most int) int {
 	return most
 }
 
-// next returns how many documents from the start of a list go into one lot: at least one, within sizeFor of each.
+// next returns how many of a list's first documents go into one lot: at least one, and at most sizeFor of each of them.
 func (l *lotSizes) next(list []document, most int) int {
 	n := min(most, len(list))
 	for i := range n {

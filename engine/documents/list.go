@@ -132,7 +132,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // else the record has just changed, or is excluded
+			if match(groupOf(entries[i], h)) && f.finds(h) { // else it has just changed, or f excludes it
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}

@@ -53,7 +53,7 @@ type claim struct {
 	id      int64
 	working int
 	waiting []chan struct{} // oldest first; closed when the turn comes
-	covered time.Time       // when the allowance will have covered the caller's work so far
+	covered time.Time       // when the caller's share of a slot will have paid for the work so far
 }
 
 // New returns an empty queue.

@@ -118,7 +118,7 @@ const (
 	archiveServer
 )
 
-// deliveries is the part of the delivery's state that is only in memory; a restart may lose it.
+// deliveries is the outbox's state in memory; a restart may lose it.
 type deliveries struct {
 	servers  [2]breaker // of mail and of the archive, in the order of record.Delivery.Steps
 	bell     fairqueue.Bell

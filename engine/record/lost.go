@@ -17,8 +17,8 @@ import (
 // Whenever is the latest time of a record in a queue; reading up to it returns all records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
-// PutOff reports whether a record must wait. A record for MH waits less than two hours. A later time is from a clock
-// that was ahead: PutOff returns false, and the record is due.
+// PutOff reports whether a record for MH must wait. Such a record waits less than two hours: a later time is from a
+// clock that was ahead, and the record is due.
 func PutOff(entry storage.Entry, now time.Time) bool {
 	return entry.Due.At.After(now) && entry.Due.At.Before(now.Add(2*time.Hour))
 }

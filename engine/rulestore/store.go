@@ -298,7 +298,7 @@ func (s *Store) apply(b *StepBack) {
 	switch b.Way {
 	case wayReturn:
 		s.last = b
-	case wayReinstate: // the automatic return from the bundle To has ended
+	case wayReinstate: // ends the automatic return from the bundle To
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}

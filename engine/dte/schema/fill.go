@@ -55,7 +55,7 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
-		// the body may be a list of one line
+		// the layout's body is an object, and its facts are a list of one line
 		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 {
 			r.index[0], fact = 0, &fact.Items()[0]
 		}
