@@ -256,7 +256,6 @@ func (o *Options) readAround(path string) ([]byte, error) {
 	for at := 0; at < len(text); at += logBlock {
 		part := text[at:min(at+logBlock, len(text))]
 		if _, err := f.ReadAt(part, int64(at)); err != nil && err != io.EOF {
-			clear(part)
 			faults = err
 		}
 	}
