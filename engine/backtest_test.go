@@ -199,6 +199,9 @@ func TestShelf_Shadow(t *testing.T) {
 		for i < 2 && s.Shadowed().Count <= i {
 			<-time.After(time.Millisecond)
 		}
+		if running := s.Shadowed().Running; running != (i == 0) {
+			t.Errorf("after %d sales of 2: running is %v", i+1, running)
+		}
 	}
 	stop()
 	<-done

@@ -21,6 +21,8 @@ const (
 
 var AmountOf = amount
 
+var LastDay = lastDay
+
 func (e *Engine) Opts() *Options            { return &e.o }
 func (e *Engine) Large() *fairqueue.Queue   { return e.large }
 func (e *Engine) Signer() *sign.Signer      { return e.signer }

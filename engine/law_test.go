@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine"
+	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
@@ -85,4 +87,47 @@ func bookWith(t *testing.T, was *rulestore.Book, more ...*rules.Rule) *rulestore
 		t.Fatal(err)
 	}
 	return book
+}
+
+// TestLastDay: the window of the event's bundle, in months or in business days, replaces the type's own, and only for
+// the types that the bundle names.
+func TestLastDay(t *testing.T) {
+	last := func(document string, sealed string, params ...[2]string) string {
+		data := bundletest.Edition(t, "invalidacion/v3", "9.0.0", func(_ map[string][]byte, m *bundle.Manifest) {
+			m.Params = nil
+			for _, p := range params {
+				m.Params = append(m.Params, bundle.Param{Name: p[0], Value: p[1], Source: "a later law"})
+			}
+		})
+		b, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := rulestore.CompileEvent(&rules.Rule{Bundle: b}, enginetest.Common(t).Book.Catalogues())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine.LastDay(event, &record.Head{Document: document,
+			Response: &authority.Response{FhProcesamiento: sealed}})
+	}
+	const evening = "30/11/2026 23:30:00"
+	for _, c := range []struct {
+		document string
+		params   [][2]string
+		want     string
+	}{
+		{"01", nil, "2027-02-28"},
+		{"01", [][2]string{{"windowMonths01", "1"}}, "2026-12-30"},
+		{"01", [][2]string{{"windowMonths01", "6"}}, "2027-05-30"},
+		{"01", [][2]string{{"windowBusinessDay01", "3"}}, "2026-12-03"},
+		{"01", [][2]string{{"windowMonths03", "1"}, {"windowBusinessDay05", "2"}}, "2027-02-28"},
+		{"03", nil, "2026-12-14"},
+		{"03", [][2]string{{"windowBusinessDay03", "1"}}, "2026-12-01"},
+		{"03", [][2]string{{"windowMonths03", "2"}}, "2027-01-30"},
+		{"99", nil, "2026-11-29"},
+	} {
+		if got := last(c.document, evening, c.params...); got != c.want {
+			t.Errorf("%s with %v: %s, want %s", c.document, c.params, got, c.want)
+		}
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -385,6 +387,55 @@ func (b *Box) Limits() {
 	}
 }
 
+// Heads checks that the head of every document agrees with the signed form that it names, and with the form's facts.
+func (b *Box) Heads() {
+	b.T.Helper()
+	err := b.Store.Records(0, func(entry storage.Entry) error {
+		h, err := record.DecodeHead(entry)
+		if !record.IsDocument(entry.State) || err != nil {
+			return nil
+		}
+		signed, err := record.SignedBytes(b.Store, entry.Code, h)
+		if errors.Is(err, record.ErrLost) {
+			return nil
+		}
+		document, bad := dte.Parse(signed)
+		if err = errors.Join(err, bad); err != nil {
+			return err
+		}
+		text, _ := record.Part(b.Store, entry.Code, h.FactsPart())
+		facts, _ := dte.ParseFacts(text) // lost facts are absent
+		id, cause := document.Get("identificacion"), h.Cause
+		if h.Form == record.FormNormal {
+			cause = 0 // MH has the normal form of a document that was deferred
+		}
+		for what, c := range map[string][2]string{
+			"type":    {h.Document, cmp.Or(id.Get("tipoDte").Text(), "18")},
+			"version": {strconv.Itoa(h.Version), id.Get("version").Text()},
+			"code":    {dte.Code(entry.Code).String(), id.Get("codigoGeneracion").Text()},
+			"number":  {h.ControlNumber, cmp.Or(id.Get("numeroControl").Text(), h.ControlNumber)},
+			"day":     {h.Date, id.Get("fecEmi").Text()},
+			"state":   {h.Ambiente, id.Get("ambiente").Text()},
+			"cause":   {strconv.FormatInt(cause, 10), cmp.Or(id.Get("tipoContingencia").Text(), "0")},
+		} {
+			if c[0] != c[1] {
+				b.T.Errorf("%s: its head has the %s %q, its form %q", dte.Code(entry.Code), what, c[0], c[1])
+			}
+		}
+		names := func(of dte.Value) bool {
+			return h.Mail == outbox.Recipient(of) && reflect.DeepEqual(h.Receiver, record.ReceiverOf(of))
+		}
+		if !names(document) && !names(facts) {
+			b.T.Errorf("%s: its head names %+v %s, its facts %s", dte.Code(entry.Code), h.Receiver, h.Mail,
+				facts.Get("receptor").Append(nil))
+		}
+		return nil
+	})
+	if err != nil {
+		b.T.Error(err)
+	}
+}
+
 // Audit checks what must hold when everything is sent: nothing is owed, each document is the one that MH holds, and MH
 // saw no breach.
 func (b *Box) Audit() {
@@ -420,6 +471,7 @@ func (b *Box) Audit() {
 		}
 	}
 	b.Limits()
+	b.Heads()
 	report, err := b.Store.Fsck(context.Background())
 	if err != nil {
 		b.T.Fatal(err)
