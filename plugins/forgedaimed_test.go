@@ -257,6 +257,14 @@ func TestForged_Aimed(t *testing.T) {
 		}},
 		"discounts that the lines do not have": {"dte01/v2", func(a *rogueAnswer) { raise(a, one, "totalDescu") }},
 		"a balance beside what is paid":        {"dte01/v2", func(a *rogueAnswer) { raise(a, -one, "saldoFavor") }},
+		"a balance that what is paid makes up for": {"dte01/v2", func(a *rogueAnswer) {
+			raise(a, -one, "saldoFavor")
+			raise(a, one, "totalPagar")
+		}},
+		"a balance above 0": {"dte01/v2", func(a *rogueAnswer) {
+			raise(a, one, "saldoFavor")
+			raise(a, -one, "totalPagar")
+		}},
 		"a charge that hides its line's price": {"dte01/v2", func(a *rogueAnswer) {
 			a.say(0, "noGravado", one)
 			amount := dte.Amount(a.column("ventaGravada")[0])

@@ -314,6 +314,54 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+// TestSaid_Most: of what a guest writes, only the beginning is kept and reported.
+func TestSaid_Most(t *testing.T) {
+	g := w.Guest("", nil, w.Join(w.I32Const(64), w.I32Const(3000), w.Op(w.I32Store, 2, 0), w.I32Const(68),
+		w.I32Const(maxSaid-100), w.Op(w.I32Store, 2, 0), bytes.Repeat(w.Join(w.I32Const(1), w.I32Const(64),
+			w.I32Const(1), w.I32Const(72), w.Op(w.Call, 0), []byte{w.Drop}), 3), []byte{w.Unreachable}), nil)
+	g.Imports = []w.Import{{Module: wasi, Name: "fd_write", Params: []byte{w.I32, w.I32, w.I32, w.I32},
+		Results: []byte{w.I32}}}
+	g.Data[3000] = strings.Repeat("x", maxSaid)
+	m, err := host(t, Options{}).Load(t.Context(), g.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Evaluate(t.Context(), oneLine(), new(abi.Output)); err == nil ||
+		!strings.HasSuffix(err.Error(), `it wrote "`+strings.Repeat("x", maxSaid)+`"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFailures: each failure of a module counts once, under its own reason.
+func TestFailures(t *testing.T) {
+	evaluate := func(m *Module) error { return m.Evaluate(t.Context(), oneLine(), new(abi.Output)) }
+	for reason, c := range map[string]struct {
+		code []byte
+		fail func(*Module) error
+	}{
+		"trap": {nil, evaluate},
+		"fuel": {forever, evaluate},
+		"contradiction": {nil, func(m *Module) error {
+			m.Contradicted()
+			return ErrTrap
+		}},
+	} {
+		h := host(t, Options{})
+		m, err := h.Load(t.Context(), w.Guest("", nil, c.code, nil).Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.fail(m); !errors.Is(err, ErrTrap) {
+			t.Errorf("%s: %v", reason, err)
+		}
+		for name, n := range metrictest.Values(t, h) {
+			if of, ok := strings.CutPrefix(name, "dte_rule_failures_total/"); ok && (n == 1) != (of == reason) {
+				t.Errorf("%s: %s is %v", reason, name, n)
+			}
+		}
+	}
+}
+
 func TestLoadBundle(t *testing.T) {
 	h := host(t, Options{MaxFuel: 5000, Fuel: 1000})
 	rate := bundle.Param{Name: "rate", Value: "0.13", Source: "x"}

@@ -93,7 +93,7 @@ func TestShelf_Activate(t *testing.T) {
 }
 
 // TestShelf_FewerCases: a bundle of a document or of an event with fewer golden cases than the bundle that it replaces is
-// refused, unless the order says that it is meant.
+// refused, unless the order says that it is meant. A bundle of another generation replaces none.
 func TestShelf_FewerCases(t *testing.T) {
 	x := enginetest.NewWorld(t)
 	defer x.Close()
@@ -109,6 +109,10 @@ func TestShelf_FewerCases(t *testing.T) {
 		if a := enginetest.Push(t, s, data); a.State != rulestore.Live {
 			t.Errorf("%s, meant: %+v", name, a)
 		}
+	}
+	data := bundletest.Edition(t, "dte01/v1", "9.0.0", bundletest.Refusals, bundletest.In("2026-12-01", ""))
+	if a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test"}); err != nil || a.State != rulestore.Coming {
+		t.Errorf("another generation: %+v, %v", a, err)
 	}
 }
 

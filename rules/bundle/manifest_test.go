@@ -28,6 +28,8 @@ func TestParseManifest_Places(t *testing.T) {
 		{`"other"`, `"ivaRate"`, `manifest.json:9:14: params[1].name: "ivaRate" appears twice`},
 		{`, "source": "x"`, ``, `manifest.json:9:5: params[1].source: every rate names`},
 		{`2026-01-01`, `2026-13-01`, `manifest.json:5:20: validity.00.from: "2026-13-01" is not a date`},
+		{`"until": ""`, `"until": "2025-12-31"`, `manifest.json:5:43: validity.00.until: "2025-12-31" is not a date on or after 2026-01-01`},
+		{`"until": ""`, `"until": "2026-02-30"`, `manifest.json:5:43: validity.00.until: "2026-02-30" is not a date`},
 		{`"00":`, `"02":`, `manifest.json:5:11: validity.02: "02" is not an ambiente`},
 		{`"version": "2.0.0", `, ``, `manifest.json:1:1: version: "" is not three numbers`},
 		{`"fuel": 1000`, `"fuel": -1`, `manifest.json:3:11: fuel: -1 is negative`},
@@ -47,6 +49,16 @@ func TestParseManifest_Places(t *testing.T) {
 		text := strings.Replace(goodManifest, c[0], c[1], 1)
 		if _, err := ParseManifest([]byte(text)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c[2]) {
 			t.Errorf("%s for %s: want %q, got %v", c[1], c[0], c[2], err)
+		}
+	}
+}
+
+// TestParseManifest_LastDay: a rule may end on its first day, or on any later day.
+func TestParseManifest_LastDay(t *testing.T) {
+	for _, until := range []string{"", "2026-01-01", "2026-01-02", "2031-12-31"} {
+		text := strings.Replace(goodManifest, `"until": ""`, `"until": "`+until+`"`, 1)
+		if m, err := ParseManifest([]byte(text)); err != nil || m.Validity["00"] != (Window{"2026-01-01", until}) {
+			t.Errorf("%q: %+v, %v", until, m.Validity, err)
 		}
 	}
 }

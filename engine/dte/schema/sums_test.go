@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 
@@ -87,6 +88,30 @@ func TestFill_StrangeAmount(t *testing.T) {
 			sold + more, sold + more}}, FillOptions{})
 		if (len(faults) == 0) != c.sold {
 			t.Errorf("a levy of %v and %v more: %v", c.levy, c.more, faults)
+		}
+	}
+}
+
+// TestMulDiv: the product and the quotient are exact, towards 0, of either sign, and limited to the largest amount.
+func TestMulDiv(t *testing.T) {
+	const most = dte.MaxAmount
+	some := []dte.Amount{0, 1, 3, cent, dte.Scale, 7*dte.Scale + 1, most - 1, most}
+	for _, n := range some[1:] {
+		some = append(some, -n)
+	}
+	limit := big.NewInt(int64(most))
+	for _, a := range some {
+		for _, b := range some {
+			for _, by := range some {
+				want := new(big.Int).Mul(big.NewInt(int64(a)), big.NewInt(int64(b)))
+				want.Quo(want, big.NewInt(int64(max(1, by))))
+				if want.CmpAbs(limit) > 0 {
+					want.Mul(limit, big.NewInt(int64(want.Sign())))
+				}
+				if got := mulDiv(a, b, by); int64(got) != want.Int64() {
+					t.Errorf("%d × %d / %d is %d, want %d", a, b, by, got, want)
+				}
+			}
 		}
 	}
 }
