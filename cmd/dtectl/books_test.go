@@ -104,6 +104,7 @@ func signers(t *testing.T) (keys [2]*sign.Key, files []string) {
 func TestBooks_Branches(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
 	var dirs, codes []string
+	var undone string
 	keys, certificates := signers(t)
 	for i := range 3 {
 		b := barebox.New(t, "127.0.0.1:1")
@@ -111,7 +112,7 @@ func TestBooks_Branches(t *testing.T) {
 		establishment := fmt.Sprintf("S%03d", i+1)
 		text, err := os.ReadFile(b.Options.Config)
 		b.Must(err, os.WriteFile(b.Options.Config, bytes.ReplaceAll(text, []byte("M001"), []byte(establishment)), 0o600))
-		sold(b, s, keys[min(i, 1)], establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
+		undone = sold(b, s, keys[min(i, 1)], establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
 		for day := range 2 {
 			codes = append(codes, sold(b, s, keys[min(i, 1)], establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, keys[min(i, 1)], establishment,
 				at(day+1, 13+i), 2, "1.50"))
@@ -180,14 +181,29 @@ func TestBooks_Branches(t *testing.T) {
 		"\"S002\"\nincome = 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	explain := &booksCommand{Explain: codes[4], Backup: dirs, Certificate: certificates}
-	text, err = barebox.Output(t, func() error {
-		return explain.Run(context.Background(),
-			&adminclient.Options{Config: settings})
-	})
-	if err != nil || !strings.Contains(text, "anexo02.csv: fila del 01/11/2026") ||
+	explained := func(month, code string) string {
+		c := &booksCommand{Month: month, Explain: code, Backup: dirs, Certificate: certificates}
+		text, err := barebox.Output(t, func() error {
+			return c.Run(context.Background(), &adminclient.Options{Config: settings})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+	if text := explained("", codes[4]); strings.Count(text, "books of ") != 1 ||
+		!strings.Contains(text, "anexo02.csv: fila del 01/11/2026") ||
 		!strings.Contains(text, "Tipo de ingreso (Renta) (p. 10)                              2\n") {
-		t.Errorf("%s, %v", text, err)
+		t.Error(text)
+	}
+	// An invalidated document is in the books of two months.
+	for month, want := range map[string][]string{"": {"2026-09\n", "2026-11\n"}, "2026-11": {"2026-11\n"}} {
+		text := explained(month, undone)
+		if parts := strings.Split(text, "\nbooks of ")[1:]; len(parts) != len(want) ||
+			!strings.HasPrefix(parts[0], want[0]) || !strings.HasPrefix(parts[len(want)-1], want[len(want)-1]) ||
+			!strings.Contains(parts[len(want)-1], "anexo02.csv: fila propia: ") {
+			t.Errorf("%q: %s", month, text)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -186,6 +187,44 @@ func TestLink_LastGoodName(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			if took, err := s.ask(t.Context()); took > 0 || err != nil {
 				t.Fatalf("a request took %v: %v", took, err)
+			}
+		}
+	})
+}
+
+// A name has two addresses, and one is dead: only the first connects try the dead one. The other is tried again once
+// the answering address dies, and then comes first.
+func TestLink_DeadAddress(t *testing.T) {
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::2")
+	var dead atomic.Pointer[netip.Addr]
+	var tried atomic.Int32 // dials of the dead address
+	dead.Store(&one)
+	both := func(_ *http.Server, o *Options) {
+		dial := o.Dial
+		o.Lookup = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{one, two}, nil }
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if at, err := netip.ParseAddrPort(address); err != nil || at.Addr() == *dead.Load() {
+				tried.Add(1)
+				<-ctx.Done()
+				return nil, errors.Join(err, ctx.Err())
+			}
+			return dial(ctx, network, address)
+		}
+	}
+	inBubble(t, &linktest.Path{}, both, func(t *testing.T, s *server) {
+		for _, gone := range []netip.Addr{one, two, one} {
+			dead.Store(&gone)
+			s.path.Cut()
+			time.Sleep(retryMax)
+			tried.Store(0)
+			for range 3 {
+				time.Sleep(5 * time.Minute) // the name is looked up again
+				s.path.Cut()
+				time.Sleep(retryFirst)
+				if ready, _, _ := s.link.counts(); ready < 3 || tried.Load() > 0 {
+					t.Errorf("%s is dead: %d connections are ready, it was dialled %d times again", gone, ready,
+						tried.Load())
+				}
 			}
 		}
 	})
