@@ -355,7 +355,7 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 }
 
 func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
-	held, err := a.Fetch(ctx, outbox.ArchivePath(slug, h, "json", code), archive.MaxObject)
+	held, err := a.Fetch(ctx, outbox.ArchivePath(slug, h, "json", code), archive.MaxDocument)
 	if err != nil {
 		return dte.Value{}, err
 	}

@@ -130,6 +130,9 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // that the store lacks documents, all are read, from the last day on: the highest number of each series counts.
 const few, many, all = 20, 500, -1
 
+// No branch gives so many numbers: who forges one in the archive must not make recover move a series to its end.
+const farAhead = 1_000_000_000
+
 // AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
 // from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
@@ -183,8 +186,8 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, points []r
 // if the number is above that in lacking and above the last number of its series in the store.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	lacking map[string]uint64) error {
-	o, err := g.archive.Fetch(ctx, key, archive.MaxObject)
-	if err != nil {
+	o, err := g.archive.Fetch(ctx, key, archive.MaxDocument)
+	if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
 	v, err := dte.Parse(o.Data)
@@ -199,15 +202,17 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 		return nil
 	}
 	series := fmt.Sprintf("%s/%s/%s/%s/%s", g.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
+	here, err := g.store.LastNumber(series)
+	if err != nil {
+		return err
+	}
 	there, err := strconv.ParseUint(control[16:], 10, 64)
-	if err != nil || there <= lacking[series] {
+	if err != nil || there <= lacking[series] || there > here+farAhead {
 		return nil //nolint:nilerr // as above
 	}
-	lacking[series] = there
-	here, err := g.store.LastNumber(series)
-	if err == nil && there > here {
+	if lacking[series] = there; there > here {
 		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: series, Here: here, There: there}}}})
 	}
-	return err
+	return nil
 }

@@ -76,6 +76,8 @@ func TestAskArchive(t *testing.T) {
 		"another point of sale": {archived: map[string]string{"DTE-01-M001P002-000000000000009": "2026-11-23"}},
 		"another establishment": {archived: map[string]string{"DTE-01-M002P001-000000000000009": "2026-11-23"}},
 		"no control number":     {archived: map[string]string{"DTE-01": "2026-11-23"}},
+		"too far": {archived: map[string]string{"DTE-01-M001P001-999999999999999": "2026-11-23",
+			"DTE-01-M001P001-000000000000004": "2026-11-23"}, want: map[string]uint64{first: 4}},
 		"some of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
 			want: map[string]uint64{first: 4}, before: 300},
 		"many of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
@@ -110,6 +112,12 @@ func TestAskArchive(t *testing.T) {
 			for control, day := range c.archived {
 				n++
 				put(day, control, dte.Code{n})
+			}
+			put("2026-11-22", "DTE-01-M001P001-000000000000010", dte.Code{99})
+			for key, data := range objects { // too large, and without this an own document
+				if strings.Contains(key, dte.Code{99}.String()) {
+					objects[key] = append(data, bytes.Repeat([]byte(" "), archive.MaxDocument)...)
+				}
 			}
 			shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos",
 				AccessKey: "a", Secret: "s", PathStyle: true, Transport: objects})
@@ -212,12 +220,12 @@ func guarded(t *testing.T, now time.Time) *storage.Store {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// TestAskArchive_Season: after months, not many of other branches' documents of each day are read.
-func TestAskArchive_Season(t *testing.T) {
+// TestAskArchive_Bounded: not many documents of each day are read while none is of this branch.
+func TestAskArchive_Bounded(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	store := guarded(t, now)
 	objects := bucket{}
-	for day := range 40 {
+	for day := range 3 {
 		for i := range 1000 {
 			objects[archive.Key("tienda", "test", dte.Date(now.AddDate(0, 0, -day)), "01",
 				dte.Code{byte(i >> 8), byte(i)}.String(), "json")] = []byte(`{}`)
@@ -230,10 +238,10 @@ func TestAskArchive_Season(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := NewNumberGuard(store, record.Issuer{Slug: "tienda", Ambiente: "00"}, shelf, quiet)
-	if err := g.AskArchive(t.Context(), nil, now.AddDate(0, 0, -38), now); err != nil {
+	if err := g.AskArchive(t.Context(), nil, now.AddDate(0, 0, -1), now); err != nil {
 		t.Fatal(err)
 	}
-	if want := 40 * (few + many); *read.objects != want {
+	if want := 3 * (few + many); *read.objects != want {
 		t.Errorf("%d documents were read, want %d", *read.objects, want)
 	}
 }
