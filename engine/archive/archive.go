@@ -87,7 +87,7 @@ func New(o Options) (*Archive, error) {
 			DisableCompression:    true,
 		}
 	}
-	o.Transport = bounded{o.Transport}
+	o.Transport = bounded{o.Transport, o.Timeout}
 	lookup := minio.BucketLookupDNS
 	if o.PathStyle {
 		lookup = minio.BucketLookupPath
@@ -166,13 +166,18 @@ const MaxDocument = 4 << 20
 // maxPage is the largest size of an answer to a list request, in bytes: a page has at most 1,000 keys.
 const maxPage = 8 << 20
 
-// bounded limits the answer to a list request to maxPage bytes, because the library reads the answer whole into memory.
-type bounded struct{ http.RoundTripper }
+// bounded limits the answer to a list request to maxPage bytes, because the library reads the answer whole into memory,
+// and the time for the answer, because a List has no timeout.
+type bounded struct {
+	http.RoundTripper
+	timeout time.Duration
+}
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Has("list-type") {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxPage)
+		time.AfterFunc(b.timeout, func() { _ = resp.Body.Close() })
 	}
 	return resp, err
 }

@@ -238,3 +238,28 @@ func TestPresign(t *testing.T) {
 		t.Error(link, err)
 	}
 }
+
+// stalled answers with a body that never comes.
+type stalled struct{}
+
+func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.Pipe()
+	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, Header: http.Header{}, Request: r, Body: body}, nil
+}
+
+// TestList_Stalled: a store that stalls in a list's answer ends the list.
+func TestList_Stalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := New(Options{Endpoint: "https://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
+			Transport: stalled{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for _, err = range a.List(t.Context(), "tienda/") {
+		}
+		if took := time.Since(began); err == nil || took != time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
