@@ -299,6 +299,9 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 		}
 		return nil
 	}
+	if _, unsure, err := store.LastBeat(); err == nil && !unsure.IsZero() {
+		term.Printf("dted may not have read the whole archive: its next start may find higher numbers there\n")
+	}
 	losses, err := r.named(owed)
 	if err != nil {
 		return err

@@ -270,6 +270,16 @@ func TestRecover_TakesCopy(t *testing.T) {
 	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }), "rows of second copy")
 }
 
+// TestRecover_Archive: dted was stopped before it had read the archive to its end. A person must know that more can come.
+func TestRecover_Archive(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	b.Fill(s, "2026-11-21", 10)
+	b.Must(s.Hold([]storage.Witness{{Medium: "archive", Path: "x.json", Series: []storage.Lead{{Series: mainSeries,
+		Here: 10, There: 12}}}}), s.Beat(time.Now(), time.Now().Add(-72*time.Hour)), s.Close())
+	says(b, recovered(b, exitLoss), "may not have read the whole archive", `--accept-loss "M001P001 01: 11-N"`)
+}
+
 // The card knows more than the store, which has noted that; then the card cannot be read, in whole or at its end:
 // nothing is given up. Once it can be read again, recover takes everything.
 func TestRecover_UnreadableCard(t *testing.T) {
