@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/fairqueue"
-	records "dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
@@ -38,12 +38,11 @@ type witness struct {
 }
 
 // newWitness returns a witness that still has to run. archived: the box has an archive. For last, see unsureSince.
-func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
-	error) {
+func newWitness(d *daemon, cfg *config.Config, last time.Time, archived bool, now func() time.Time) (*witness, error) {
 	w := &witness{last: last, done: make(chan struct{}), began: time.Now(), now: now}
 	if archived {
 		w.ask = func(ctx context.Context, from, to time.Time) error {
-			return d.engine.NumberGuard().AskArchive(ctx, points, from, to)
+			return d.engine.NumberGuard().AskArchive(ctx, cfg.PointsOfSale(), cfg.Types.Issue, from, to)
 		}
 	}
 	var err error

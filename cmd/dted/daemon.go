@@ -118,8 +118,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, cfg.PointsOfSale(), d.gate.Stored, in.Delivery.Archive != nil,
-		cfg.Now); err != nil {
+	if d.witness, err = newWitness(d, cfg, d.gate.Stored, in.Delivery.Archive != nil, cfg.Now); err != nil {
 		return d, err
 	}
 	registry := prometheus.NewRegistry()

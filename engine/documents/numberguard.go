@@ -133,9 +133,10 @@ const few, many, all = 20, 500, -1
 // No branch gives so many numbers: who forges one in the archive must not make recover move a series to its end.
 const farAhead = 1_000_000_000
 
-// AskArchive looks in the archive for documents of the given points of sale with higher numbers than the store, dated
-// from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the store's.
-func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
+// AskArchive looks in the archive for documents of the given points of sale and types with higher numbers than the
+// store, dated from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the
+// store's.
+func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, types []string, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
 	}
@@ -143,9 +144,9 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	for _, most := range []int{few, many, all} {
 		first := from.Add(-24 * time.Hour)
 		for day := to; !day.Before(first) && (most == all) == (len(lacking) > 0); day = day.AddDate(0, 0, -1) {
-			for _, t := range record.Known() {
+			for _, document := range types {
 				folder := path.Dir(archive.Key(g.issuer.Slug, strings.ToLower(record.AmbienteName(g.issuer.Ambiente)),
-					dte.Date(day), t.Document, "", "json")) + "/"
+					dte.Date(day), document, "", "json")) + "/"
 				if err := g.weighFolder(ctx, folder, points, most, lacking); err != nil {
 					return err
 				}

@@ -20,7 +20,6 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/plugins"
 	"dtegate/storage"
 )
 
@@ -130,7 +129,7 @@ func TestAskArchive(t *testing.T) {
 				t.Fatal("held before anybody asked")
 			}
 			points := []record.Point{{Establishment: "M001", PointOfSale: "P001"}}
-			if err := g.AskArchive(context.Background(), points, now.Add(-48*time.Hour), now); err != nil {
+			if err := g.AskArchive(context.Background(), points, []string{"01", "03"}, now.Add(-48*time.Hour), now); err != nil {
 				t.Fatal(err)
 			}
 			held, err := store.Held()
@@ -194,12 +193,9 @@ func TestNumberGuard_Unread(t *testing.T) {
 	}
 }
 
-// guarded returns an empty store, closed when the test ends. The types of documents are known.
+// guarded returns an empty store, closed when the test ends.
 func guarded(t *testing.T, now time.Time) *storage.Store {
 	t.Helper()
-	if err := record.Learn(plugins.Types()...); err != nil {
-		t.Fatal(err)
-	}
 	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet,
 		Now:   func() time.Time { return now },
 		Fatal: func(m string) { panic(m) }}
@@ -238,7 +234,7 @@ func TestAskArchive_Bounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := NewNumberGuard(store, record.Issuer{Slug: "tienda", Ambiente: "00"}, shelf, quiet)
-	if err := g.AskArchive(t.Context(), nil, now.AddDate(0, 0, -1), now); err != nil {
+	if err := g.AskArchive(t.Context(), nil, []string{"01"}, now.AddDate(0, 0, -1), now); err != nil {
 		t.Fatal(err)
 	}
 	if want := 3 * (few + many); *read.objects != want {

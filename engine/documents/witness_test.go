@@ -73,10 +73,13 @@ func TestWitness_Archive(t *testing.T) {
 		b.Issue(enginetest.Sale("1", 100))
 		time.Sleep(time.Minute)
 		points := []record.Point{enginetest.TestCaller(1).Point}
+		answered := func() error {
+			return b.Engine.NumberGuard().AskArchive(context.Background(), points, []string{"01"},
+				time.Now().Add(-72*time.Hour), time.Now())
+		}
 		ask := func() error {
 			b.T.Helper()
-			if err := b.Engine.NumberGuard().AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour),
-				time.Now()); err != nil {
+			if err := answered(); err != nil {
 				b.T.Fatal(err)
 			}
 			return b.Engine.NumberGuard().Behind()
@@ -100,7 +103,7 @@ func TestWitness_Archive(t *testing.T) {
 		points = mine
 		read := 0
 		shelf.Fail = func(string) bool { read++; return read > 1 } // after the first document that the store lacks
-		if err := b.Engine.NumberGuard().AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
+		if err := answered(); err == nil {
 			b.T.Error("the archive has failed")
 		}
 		enginetest.Refused(b.T, b.Engine.NumberGuard().Behind(), refusal.CodeStoreBehind, "")
@@ -119,7 +122,7 @@ func TestWitness_Archive(t *testing.T) {
 		_, err = b.Engine.Issue(context.Background(), enginetest.Sale("4", 300))
 		enginetest.Refused(b.T, err, refusal.CodeStoreBehind, "")
 		shelf.Answering(503)
-		if err := b.Engine.NumberGuard().AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
+		if err := answered(); err == nil {
 			b.T.Error("an archive that does not answer knows nothing more")
 		}
 		shelf.Answering(0)
