@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -145,9 +144,14 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, typ
 		first := from.Add(-24 * time.Hour)
 		for day := to; !day.Before(first) && (most == all) == (len(lacking) > 0); day = day.AddDate(0, 0, -1) {
 			for _, document := range types {
+				series := make(map[string]string) // by what precedes the number in a control number
+				for _, p := range points {
+					series["DTE-"+document+"-"+p.Establishment+p.PointOfSale+"-"] = fmt.Sprintf("%s/%s/%s/%s/%d",
+						g.issuer.Ambiente, document, p.Establishment, p.PointOfSale, dte.Year(day))
+				}
 				folder := path.Dir(archive.Key(g.issuer.Slug, strings.ToLower(record.AmbienteName(g.issuer.Ambiente)),
 					dte.Date(day), document, "", "json")) + "/"
-				if err := g.weighFolder(ctx, folder, points, most, lacking); err != nil {
+				if err := g.weighFolder(ctx, folder, series, most, lacking); err != nil {
 					return err
 				}
 			}
@@ -156,7 +160,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, typ
 	return nil
 }
 
-func (g *NumberGuard) weighFolder(ctx context.Context, folder string, points []record.Point, most int,
+func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string, most int,
 	lacking map[string]uint64) error {
 	read := 0
 	for o, err := range g.archive.List(ctx, folder) {
@@ -168,7 +172,7 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, points []r
 			continue // this product did not write the object
 		}
 		if _, err = g.store.Get(storage.Code(code)); errors.Is(err, storage.ErrNotFound) {
-			err = g.weighUnknown(ctx, o.Key, points, lacking)
+			err = g.weighUnknown(ctx, o.Key, series, lacking)
 			read++
 		}
 		if err != nil {
@@ -183,9 +187,9 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, points []r
 	return nil
 }
 
-// weighUnknown notes the number of an archived document of one of the points of sale in lacking. It stops the numbering
-// if the number is above that in lacking and above the last number of its series in the store.
-func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
+// weighUnknown notes the number of an archived document of one of the series in lacking. It stops the numbering if the
+// number is above that in lacking and above the last number of its series in the store.
+func (g *NumberGuard) weighUnknown(ctx context.Context, key string, series map[string]string,
 	lacking map[string]uint64) error {
 	o, err := g.archive.Fetch(ctx, key, archive.MaxDocument)
 	if err != nil && !errors.Is(err, archive.ErrTooLarge) {
@@ -195,25 +199,20 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 	if err != nil {
 		return nil //nolint:nilerr // this product did not write the object
 	}
-	id := v.Get("identificacion")
-	control, date := id.Get("numeroControl").Text(), id.Get("fecEmi").Text()
-	if len(control) != 31 || len(date) != 10 || !slices.ContainsFunc(points, func(p record.Point) bool {
-		return p.Establishment == control[7:11] && p.PointOfSale == control[11:15]
-	}) {
-		return nil
-	}
-	series := fmt.Sprintf("%s/%s/%s/%s/%s", g.issuer.Ambiente, control[4:6], control[7:11], control[11:15], date[:4])
-	here, err := g.store.LastNumber(series)
-	if err != nil {
-		return err
-	}
-	there, err := strconv.ParseUint(control[16:], 10, 64)
-	if err != nil || there <= lacking[series] || there > here+farAhead {
+	control := v.Get("identificacion").Get("numeroControl").Text()
+	at := strings.LastIndexByte(control, '-') + 1
+	name := series[control[:at]]
+	there, err := strconv.ParseUint(control[at:], 10, 64)
+	if name == "" || err != nil {
 		return nil //nolint:nilerr // as above
 	}
-	if lacking[series] = there; there > here {
+	here, err := g.store.LastNumber(name)
+	if err != nil || there <= lacking[name] || there > here+farAhead {
+		return err
+	}
+	if lacking[name] = there; there > here {
 		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
-			Series: []storage.Lead{{Series: series, Here: here, There: there}}}})
+			Series: []storage.Lead{{Series: name, Here: here, There: there}}}})
 	}
 	return nil
 }

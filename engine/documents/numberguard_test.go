@@ -60,6 +60,7 @@ func TestAskArchive(t *testing.T) {
 		want     map[string]uint64
 		before   int    // other documents of the last day, of type 01, which are listed first
 		of       string // the point of sale of these; M002P001 by default
+		strange  bool   // a document gives another date than its key
 	}{
 		"nothing":         {},
 		"the last number": {archived: map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}},
@@ -77,6 +78,7 @@ func TestAskArchive(t *testing.T) {
 		"no control number":     {archived: map[string]string{"DTE-01": "2026-11-23"}},
 		"too far": {archived: map[string]string{"DTE-01-M001P001-999999999999999": "2026-11-23",
 			"DTE-01-M001P001-000000000000004": "2026-11-23"}, want: map[string]uint64{first: 4}},
+		"of no year": {archived: map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}, strange: true},
 		"some of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
 			want: map[string]uint64{first: 4}, before: 300},
 		"many of other branches": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
@@ -111,6 +113,10 @@ func TestAskArchive(t *testing.T) {
 			for control, day := range c.archived {
 				n++
 				put(day, control, dte.Code{n})
+			}
+			if c.strange {
+				objects[archive.Key("tienda", "test", "2026-11-23", "01", dte.Code{98}.String(), "json")] = []byte(
+					`{"identificacion":{"numeroControl":"DTE-01-M001P001-000000000000002","fecEmi":"abcd-11-23"}}`)
 			}
 			put("2026-11-22", "DTE-01-M001P001-000000000000010", dte.Code{99})
 			for key, data := range objects { // too large, and without this an own document
