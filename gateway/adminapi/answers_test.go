@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -247,6 +248,94 @@ func TestStream(t *testing.T) {
 		got, err := io.ReadAll(ctx.Response.BodyStream())
 		if err = errors.Join(err, here.Close(), there.Close()); err != nil || string(got) != want {
 			t.Errorf("%q: %q %v", fault, got, err)
+		}
+	}
+}
+
+// listing is a trail whose acts carry the state that a later start needs.
+type listing struct{ Audit }
+
+func (listing) Acts(int) ([]audit.Act, error) {
+	return []audit.Act{{What: "token.new", State: []byte(`{"7":"ab"}`)}, {What: "rules.push"}}, nil
+}
+
+// TestAnswers: what is shown, and what an order lacks that does not say it.
+func TestAnswers(t *testing.T) {
+	now := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC) // the 21st in El Salvador
+	r := newRoutes(Options{Audit: listing{}, Ready: func() error { return nil }})
+	r.front.Now = func() time.Time { return now }
+	shown, err := r.listActs(asking(""))
+	if text := fmt.Sprint(shown); err != nil || !strings.Contains(text, "token.new") || strings.Contains(text, "[123 ") {
+		t.Errorf("the acts are %s: %v", text, err)
+	}
+	ctx := asking("reason=x")
+	if o := order(ctx); o.Who != ctx.RemoteIP().String() || callerName(ctx) != "admin" || callerOf(ctx).From != o.Who {
+		t.Errorf("an order without a name is of %q: %+v", callerName(ctx), o)
+	}
+	if name := callerName(asking("who=an%1b[2Ja")); name != "an[2Ja" {
+		t.Errorf("an operator called %q", name)
+	}
+	for query, want := range map[string]string{"from=2026-11-20": "2026-11-20 2026-11-21 <nil>",
+		"from=2026-11-01&to=2026-11-02": "2026-11-01 2026-11-02 <nil>", "from=2026-11-22": "VALIDATION_ERROR from, to",
+		"from=x": "VALIDATION_ERROR from, to"} {
+		if p, err := r.period(asking(query)); fmt.Sprint(p.From, " ", p.To, " ", refused(err)) != want &&
+			refused(err) != want {
+			t.Errorf("%s: %+v %s, want %s", query, p, refused(err), want)
+		}
+	}
+	for query, want := range map[string]string{"month=2026-13": "VALIDATION_ERROR month", "": "VALIDATION_ERROR month",
+		"month=2026-11&after=-1": "VALIDATION_ERROR after", "code=x": "VALIDATION_ERROR code"} {
+		if _, err := r.monthPage(asking(query)); refused(err) != want {
+			t.Errorf("books, %q: %s, want %s", query, refused(err), want)
+		}
+	}
+	for query, want := range map[string]string{"limit=0&rule=x": "limit", "limit=5001": "limit", "after=-1": "after",
+		"from=2026-11-01": "rule, from, to, limit"} {
+		if _, err := r.ruleDocuments(asking(query)); refused(err) != "VALIDATION_ERROR "+want {
+			t.Errorf("documents of a rule, %q: %s, want %s", query, refused(err), want)
+		}
+	}
+	for _, cause := range []error{nil, &refusal.Error{Code: "CLOCK_WRONG", Message: "reloj", English: "clock"}} {
+		ctx := asking("")
+		r.Ready = func() error { return cause }
+		r.readyz(ctx)
+		want := map[bool]string{true: "200 ok\n", false: "503 CLOCK_WRONG: clock\n"}[cause == nil]
+		if got := fmt.Sprintf("%d %s", ctx.Response.StatusCode(), ctx.Response.Body()); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestAdmit: one token opens the operators' listener, by its own header; without a configured one nobody enters.
+func TestAdmit(t *testing.T) {
+	for _, c := range []struct {
+		token, header string
+		admitted      bool
+	}{
+		{"secret", "Bearer secret", true}, {"secret", "bearer  secret ", true}, {"secret", "Bearer other", false},
+		{"secret", "Basic secret", false}, {"secret", "secret", false}, {"secret", "", false}, {"", "", false},
+		{"", "Bearer ", false}, {"", "Bearer x", false},
+	} {
+		o := Options{}
+		if c.token != "" {
+			o.AdminToken = sha256.Sum256([]byte(c.token))
+		}
+		r, given := newRoutes(o), ""
+		r.front.Wrong = func(_ *fasthttp.RequestCtx, with bool, _ string) error {
+			given = fmt.Sprint(with)
+			return errors.New("wrong")
+		}
+		ctx := asking("")
+		if c.header != "" {
+			ctx.Request.Header.Set("Authorization", c.header)
+		}
+		want := ""
+		if !c.admitted {
+			want = fmt.Sprint(c.header != "")
+		}
+		if _, sends := r.Sender(&ctx.Request.Header); sends != c.admitted || (r.Admit(ctx) == nil) != c.admitted ||
+			given != want {
+			t.Errorf("%+v: sender %v, given %q", c, sends, given)
 		}
 	}
 }

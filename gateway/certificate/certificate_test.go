@@ -92,6 +92,9 @@ func TestOwn(t *testing.T) {
 	if err := o.Renew(); err != nil {
 		t.Fatal(err)
 	}
+	if leaf, err := Read(o.ServerFile()); err != nil || !leaf.NotAfter.Equal(ca.NotAfter) {
+		t.Errorf("near the authority's end, on %v, the certificate ends on %v: %v", ca.NotAfter, leaf.NotAfter, err)
+	}
 	for _, left := range []time.Duration{serverLife / 3, serverLife / 4, time.Hour} {
 		*now = ca.NotAfter.Add(-left)
 		if why, err := o.Due(); why != "" || err != nil {

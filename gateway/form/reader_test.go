@@ -300,3 +300,38 @@ func TestPaths(t *testing.T) {
 		t.Errorf("%s: %+v", got, d.Faults)
 	}
 }
+
+// TestMerge_Known: what the reader refused is not refused again by the rules, nor is anything below it; a name that
+// only begins alike is another member.
+func TestMerge_Known(t *testing.T) {
+	for have, want := range map[string]string{"": "a, a.b, a[0], a[0].b, ab", "a": "a, ab", "a[0]": "a[0], a, a.b, ab",
+		"a.b": "a.b, a, a[0], a[0].b, ab", "ab": "ab, a, a.b, a[0], a[0].b"} {
+		d := &Filled{form: &Form{}, body: parsed(t, "{}")}
+		if have != "" {
+			d.fault(have, dte.FaultType, "x")
+		}
+		var found []dte.Fault
+		for _, path := range []string{"a", "a.b", "a[0]", "a[0].b", "ab"} {
+			found = append(found, dte.Fault{Path: path, Code: dte.FaultRange})
+		}
+		slices.Reverse(found)
+		d.Merge(found)
+		var got []string
+		for _, f := range d.Faults {
+			got = append(got, f.Path)
+		}
+		first := min(1, len(have))
+		slices.Sort(got[first:])
+		if strings.Join(got, ", ") != want {
+			t.Errorf("after %q: %s, want %s", have, strings.Join(got, ", "), want)
+		}
+	}
+	d := &Filled{form: &Form{}, body: parsed(t, "{}")}
+	for i := range MaxFaults {
+		d.fault(index("a", i), dte.FaultType, "x")
+	}
+	d.MergeMore(func([]string) []dte.Fault { t.Error("a full list asks for more"); return nil })
+	if d.Merge([]dte.Fault{{Path: "b"}}); len(d.Faults) != MaxFaults {
+		t.Errorf("%d faults", len(d.Faults))
+	}
+}
