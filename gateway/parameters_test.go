@@ -26,9 +26,11 @@ import (
 // heard is a branch that remembers what it was asked.
 type heard struct {
 	*said
-	filter documents.Filter
-	sale   engine.Request
-	asked  string
+	filter  documents.Filter
+	sale    engine.Request
+	asked   string
+	archive string // the address of a link into the archive
+	refuses bool   // MH refuses invalidations
 }
 
 func (h *heard) List(ctx context.Context, f documents.Filter, c record.Caller) (*documents.Listing, error) {
@@ -271,7 +273,8 @@ func TestAnnounced(t *testing.T) {
 func TestRefusalOf(t *testing.T) {
 	for err, want := range map[error]string{door.ErrTooLarge: "size TOO_LARGE",
 		&fasthttp.ErrSmallBuffer{}: "size TOO_LARGE",
-		door.ErrShare:              "body_share RATE_LIMITED", door.ErrFull: "bodies UNAVAILABLE", os.ErrDeadlineExceeded: "slow TIMEOUT",
+		door.ErrShare:              "body_share RATE_LIMITED", door.ErrFull: "bodies UNAVAILABLE",
+		os.ErrDeadlineExceeded:            "slow TIMEOUT",
 		problem.TooMany(time.Second, "x"): "large RATE_LIMITED", io.ErrUnexpectedEOF: "malformed VALIDATION_ERROR"} {
 		for _, err := range []error{err, fmt.Errorf("reading: %w", err)} {
 			if reason, e := refusalOf(err); reason+" "+e.Code != want {
