@@ -71,7 +71,7 @@ var ErrSound = errors.New("the store is not damaged, and no medium has more")
 // ErrMark if the mark is unreadable or another store's; ErrForeign if a medium is another branch's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
 	o.setDefaults()
-	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
+	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, media: newHistories()}
 	r.marked, r.noMark = readMark(o.FS, o.MarkPath, false)
 	if r.marked != nil && [8]byte(r.marked.Store[8:]) == [8]byte{} { // made after the store's own mark was lost
 		r.noMark = errNoMark
@@ -119,7 +119,7 @@ type assembly struct {
 	named   map[string]uint64 // the last numbers that a medium names without having the rows
 	ends    []Lead            // the ends of the series on media with another history
 	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
-	*histories
+	media   *histories
 
 	db    *pebble.DB // the new store
 	proof *proof
@@ -382,9 +382,9 @@ func (r *assembly) compare(ctx context.Context, db *pebble.DB, report *Report) (
 func (r *assembly) mayFill(ctx context.Context, db *pebble.DB, id [16]byte, from Sources, links bool) (more bool,
 	err error) {
 	h, err := readHoles(db)
-	m := &assembly{o: r.o, from: from, said: &Assembled{}, own: &folder{}, histories: newHistories(), id: id,
+	m := &assembly{o: r.o, from: from, said: &Assembled{}, own: &folder{}, media: newHistories(), id: id,
 		named: make(map[string]uint64)}
-	m.begin()
+	m.media.begin()
 	err = cmp.Or(err, m.others(ctx))
 	for _, s := range m.sources {
 		err = cmp.Or(err, s.rows(ctx, func(key, value []byte) error {
@@ -488,7 +488,7 @@ func (a *assembly) finish() error {
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	known, until, err := mend(a.db, a.told, "missing in every source of the rebuild")
+	known, until, err := mend(a.db, a.media.told, "missing in every source of the rebuild")
 	if err != nil {
 		return err
 	}
@@ -499,8 +499,8 @@ func (a *assembly) finish() error {
 	if was != nil {
 		known = a.lacks(known, was.Known, series)
 	}
-	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
-		known = raise(known, Lead{Series: a.names[sequence], There: a.furthest[sequence]}, series)
+	for _, sequence := range slices.Sorted(maps.Keys(a.media.furthest)) {
+		known = raise(known, Lead{Series: a.media.names[sequence], There: a.media.furthest[sequence]}, series)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.named)) {
 		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
@@ -522,7 +522,7 @@ func (a *assembly) finish() error {
 			fits = was == nil && compareMark(storeHead(a.marked.Store, a.own.db, own), a.marked) == nil
 		}
 		for name, row := range series {
-			told := a.told.Series[row.Sequence]
+			told := a.media.told.Series[row.Sequence]
 			bound := a.marked.Series[name].Last + maxWaiting // if another medium has more, the mark is old
 			if a.own.whole {                                 // if another medium has more, store and mark are old
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1

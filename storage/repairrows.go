@@ -88,7 +88,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 // journals adds the journals and the meta rows of a medium. It reports whether the medium's history of some series
 // differs from that of earlier media.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
-	a.begin()
+	a.media.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
 		a.meter.add(int64(len(key) + len(value)))
 		switch key[0] {
@@ -96,27 +96,27 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 			return a.takeStoreRow(s.own, key, value)
 		case tableSeries:
 			if row, err := decodeSeries(value); err == nil {
-				return a.series(a.db, string(key[1:]), row)
+				return a.media.series(a.db, string(key[1:]), row)
 			}
 		case tableJournal:
-			return a.link(a.db, key, value)
+			return a.media.link(a.db, key, value)
 		}
 		return nil
 	}, a.unreadable(s.name))
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", s.name, err)
 	}
-	diverged, err := a.end(a.db)
+	diverged, err := a.media.end(a.db)
 	if err != nil {
 		return false, err
 	}
 	line := a.source(s.name)
-	line.Taken += a.taken
-	for sequence, p := range a.reached.Series {
+	line.Taken += a.media.taken
+	for sequence, p := range a.media.reached.Series {
 		if line.Last == nil {
 			line.Last = make(map[string]uint64)
 		}
-		name := cmp.Or(p.Name, a.nameOf(sequence))
+		name := cmp.Or(p.Name, a.media.nameOf(sequence))
 		if line.Last[name] = max(line.Last[name], p.Last); diverged != nil && !s.own {
 			a.ends = append(a.ends, Lead{Series: name, There: p.Last, End: p.Reach})
 		}
@@ -278,25 +278,25 @@ func (a *assembly) ask(ctx context.Context) error {
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {
-			a.names[row.Sequence] = cmp.Or(a.names[row.Sequence], name)
+			a.media.names[row.Sequence] = cmp.Or(a.media.names[row.Sequence], name)
 		}
 	}
-	for sequence, now := range a.again {
-		a.furthest[now] = max(a.furthest[now], a.furthest[sequence])
-		delete(a.furthest, sequence)
+	for sequence, now := range a.media.again {
+		a.media.furthest[now] = max(a.media.furthest[now], a.media.furthest[sequence])
+		delete(a.media.furthest, sequence)
 	}
 	taken := make(map[string]uint32)
-	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
-		name := a.names[sequence]
+	for _, sequence := range slices.Sorted(maps.Keys(a.media.furthest)) {
+		name := a.media.names[sequence]
 		if other := taken[name]; name == "" || other != 0 {
 			return fmt.Errorf("%w: the name of series %d, which got to number %d, is known to no medium; give a "+
 				"backup or the second copy that has it",
-				ErrCorrupt, sequence, a.furthest[sequence])
+				ErrCorrupt, sequence, a.media.furthest[sequence])
 		}
 		taken[name] = sequence
-		p := a.told.Series[sequence]
+		p := a.media.told.Series[sequence]
 		p.Sequence, p.Name = sequence, name
-		a.told.Series[sequence] = p
+		a.media.told.Series[sequence] = p
 	}
 	return nil
 }

@@ -142,9 +142,9 @@ func (m *assembly) copyRows(ctx context.Context, row func(key, value []byte) err
 		}
 	}
 	for _, p := range told.Series { // heads may name series without any row here
-		m.furthest[p.Sequence] = max(m.furthest[p.Sequence], p.Last)
-		if p.Position > m.reached.Series[p.Sequence].Position {
-			m.reached.noteReached(p)
+		m.media.furthest[p.Sequence] = max(m.media.furthest[p.Sequence], p.Last)
+		if p.Position > m.media.reached.Series[p.Sequence].Position {
+			m.media.reached.noteReached(p)
 		}
 	}
 	for _, what := range c.bad {
