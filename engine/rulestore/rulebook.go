@@ -343,8 +343,8 @@ func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c 
 	for _, x := range faults {
 		root, _, _ := strings.Cut(x.Path, ".") // no till can put right the facts of the box itself
 		if x.Code == schema.Contradiction || root == "identificacion" || root == "emisor" {
-			return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version, x.Path,
-				x.Message)
+			return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version,
+				x.Path, x.Message)
 		}
 	}
 	return document, faults, nil
