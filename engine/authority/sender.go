@@ -136,7 +136,7 @@ const certainly = 400 * time.Millisecond
 // parallel with the other tries: a later probe would delay the sale beyond a second.
 const promptly = 100 * time.Millisecond
 
-// Query asks MH for a document, once, and remembers the query: see MayBeFurther.
+// Query asks MH for a document, once. In a restored branch it remembers that MH has answered: see MayBeFurther.
 func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	o := s.Client.Query(ctx, document, code)
 	if o.Kind != Unknown && len(s.Lost) > 0 {

@@ -324,7 +324,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	return nil
 }
 
-// clearGivenUp removes a document from the list of given-up documents when a later mailing succeeds.
+// clearGivenUp removes a document and its letters from the given-up deliveries after a later mailing has succeeded.
 func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
 	if err != nil {

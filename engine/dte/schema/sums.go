@@ -106,12 +106,12 @@ type equation struct {
 	otherwise [2][]int
 }
 
-// member returns the position of a member in the object with the given index, or -1.
+// member returns a member's position in an object, or -1. object is the index of the object's field, or -1.
 func (c *compiler) member(object int, name string) int {
 	return slices.IndexFunc(c.membersOf(object), func(x field) bool { return x.name == name })
 }
 
-// find returns the positions of those of the named members that the object has.
+// find returns the positions of the named members that an object has.
 func (c *compiler) find(object int, names ...string) (found []int) {
 	for _, name := range names {
 		if i := c.member(object, name); i >= 0 {
@@ -121,7 +121,7 @@ func (c *compiler) find(object int, names ...string) (found []int) {
 	return found
 }
 
-// membersOf returns the members of the object with the given index; none for -1.
+// membersOf returns the members of an object, or nil for -1.
 func (c *compiler) membersOf(object int) []field {
 	if object < 0 {
 		return nil
@@ -162,7 +162,7 @@ func (c *compiler) arithmetic() (arithmetic, error) {
 	return a, a.equate(c, resumen)
 }
 
-// pair finds the columns of the lines whose sums resumen shows.
+// pair finds the pairs of sumOf that the layout has, and an amount that has no counterpart (alone).
 func (a *arithmetic) pair(c *compiler, resumen, line int) {
 	for _, s := range sumOf {
 		if total, column := c.member(resumen, s[0]), c.member(line, s[1]); total >= 0 && column >= 0 {
@@ -187,7 +187,7 @@ func (a *arithmetic) summed(side, i int) bool {
 	return slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[side] == i })
 }
 
-// placeLine finds the places of the till's facts of a line. whole: the layout has lines, and amounts to compare with.
+// placeLine finds the places of the till's facts of a line. whole: the layout has lines, and totals to compare with.
 func (a *arithmetic) placeLine(c *compiler, line int, whole bool) {
 	for _, name := range saidOfLine {
 		i := c.member(line, name)
@@ -216,7 +216,7 @@ func (a *arithmetic) placeLine(c *compiler, line int, whole bool) {
 	}
 }
 
-// placeSummary finds the places of the till's amounts in resumen, and the amounts for which there is no equation.
+// placeSummary finds the till's amounts in resumen, the amounts in no equation, and those that must not be below 0.
 func (a *arithmetic) placeSummary(c *compiler, resumen int, whole bool) {
 	for name, fact := range globalDiscounts {
 		if i := c.member(resumen, name); i >= 0 {
