@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/rules/bundle"
 )
 
 // soundConfig is the sample, filled in, with a chain.
@@ -272,6 +274,53 @@ func TestCheckPoints(t *testing.T) {
 	}{{Token{Point: 1}, true}, {Token{Point: 2}, false}, {Token{Point: 2, Revoked: time.Unix(1, 0)}, true}} {
 		if err := (&TokenFile{Tokens: []Token{row.token}}).CheckPoints(c); (err == nil) != row.good {
 			t.Errorf("%+v: %v", row.token, err)
+		}
+	}
+}
+
+// TestInputs_Refused: a part that cannot be read or is too weak is a fault of its own setting.
+func TestInputs_Refused(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	digest, err := adminToken("")
+	if err != nil || digest != [32]byte{} {
+		t.Errorf("without an admin token: %v", err)
+	}
+	for text, good := range map[string]bool{strings.Repeat("a", 32): true, strings.Repeat("a", 32) + "\n": true,
+		strings.Repeat("a", 31): false, strings.Repeat("a", 31) + " ": false, "": false} {
+		digest, err := adminToken(file(text))
+		if (err == nil) != good || good != (digest == sha256.Sum256([]byte(strings.Repeat("a", 32)))) {
+			t.Errorf("an admin token of %d bytes: %v", len(text), err)
+		}
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{"a" + bundle.Extension: "x", "b.txt": "y"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read, err := shipped(folder)
+	if err != nil || len(read) != 1 || string(read[filepath.Join(folder, "a"+bundle.Extension)]) != "x" {
+		t.Errorf("%q %v", read, err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "c"+bundle.Extension), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := shipped(folder); len(read) != 1 || err == nil || Setting(err) != "rules.folder" {
+		t.Errorf("a bundle that cannot be read: %q %v", read, err)
+	}
+	m := Mail{Host: "mail.example.com", Port: 587, Security: "starttls", From: "dte@tienda.example"}
+	for user, c := range map[string]struct{ file, want string }{"": {"", ""}, "ana": {file("secreto"), ""},
+		"eva": {"", "mail.password_file"}, "leo": {file(" "), "mail.password_file"}} {
+		m.User, m.PasswordFile = user, c.file
+		if _, err := mailer(&m, &Issuer{Name: "La Ceiba"}); (err == nil) != (c.want == "") || err != nil &&
+			Setting(err) != c.want {
+			t.Errorf("mail of user %q: %v", user, err)
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package health
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +128,54 @@ func TestCheckPoint(t *testing.T) {
 	}
 	if err := CheckPoint(nil, record.Point{}, year); err != nil {
 		t.Errorf("a box of no chain: %v", err)
+	}
+	state = bytes.Replace(state, []byte(`"highest":1,`), []byte(`"highest":1,"behind":"it lacks 7 of M001P003",`), 1)
+	sum = sha256.Sum256(state)
+	if err := disk.Save(append([]byte(hex.EncodeToString(sum[:])+"\n"), state...)); err != nil {
+		t.Fatal(err)
+	}
+	if agent, err = fleet.New(fleet.Options{Chain: chain, Branch: "centro", Group: "norte", Box: box, State: disk,
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now}); err != nil {
+		t.Fatal(err)
+	}
+	for point, want := range map[string]string{"P001": "", "P002": refusal.CodePointClosed,
+		"P003": refusal.CodeStoreBehind} {
+		e := new(refusal.Error)
+		err := CheckPoint(agent, record.Point{Establishment: "M001", PointOfSale: point}, year.AddDate(0, -6, 0))
+		if errors.As(err, &e); e.Code != want || want == refusal.CodeStoreBehind && e.English != "it lacks 7 of M001P003" {
+			t.Errorf("a box that is behind at %s: %+v", point, err)
+		}
+	}
+}
+
+// TestGate_Guard: a gate goes on from the store's last time, and remembers since when the store was unsure.
+func TestGate_Guard(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Unix(1_800_000_000, 0).UTC()
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
+		Now: func() time.Time { return now }}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		unsure, stored time.Time
+		now            time.Time
+		right          bool
+	}{{time.Time{}, now, now, true}, {now.Add(-72 * time.Hour), now.Add(-72 * time.Hour), now, true},
+		{time.Time{}, now, now.Add(-time.Hour), false}} {
+		g := new(Gate)
+		err := errors.Join(store.Beat(now, c.unsure), g.Guard(store, func() time.Time { return c.now },
+			slog.New(slog.DiscardHandler)))
+		if err != nil || !g.Stored.Equal(c.stored) || (g.clock.Check() == nil) != c.right || g.health() != nil ||
+			len(g.behind()) > 0 {
+			t.Errorf("%+v: stored %v, %v", c, g.Stored, err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
 	}
 }
