@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -19,5 +22,20 @@ func TestTell(t *testing.T) {
 	}
 	if first := s.Acts[0]; first.Version != 4 || first.Branch != "centro" || !first.At.Equal(now) {
 		t.Errorf("the first is %+v", first)
+	}
+}
+
+// TestMetrics_Count: an answer that says that an object is there, is not, or is too large is an answer; anything else
+// is a failed request.
+func TestMetrics_Count(t *testing.T) {
+	for err, want := range map[error]string{nil: "ok", archive.ErrNotFound: "ok", archive.ErrExists: "ok",
+		archive.ErrTooLarge: "ok", archive.ErrSetup: "failed", archive.ErrFull: "failed", errors.New("x"): "failed"} {
+		m := newMetrics()
+		m.count("put", err)
+		for name, n := range metrictest.Values(t, m.requests) {
+			if (n == 1) != (name == "dte_fleet_requests_total/"+want+"/put") {
+				t.Errorf("%v: %v of %s", err, n, name)
+			}
+		}
 	}
 }

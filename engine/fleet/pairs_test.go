@@ -251,7 +251,8 @@ func TestAgent_OtherIdentity(t *testing.T) {
 		w.enrol(1, w.box, director)
 		w.live(w.rule("a", "1.0.0"))
 		w.start()
-		w.pass(5 * time.Minute)
+		w.pass(3 * time.Hour)
+		sequence := w.status().Sequence
 		o := w.options()
 		alter(o)
 		var err error
@@ -261,7 +262,8 @@ func TestAgent_OtherIdentity(t *testing.T) {
 		before := w.agent.Fence().Standing()
 		w.pass(time.Hour)
 		after, err := o.Chain.OpenStatus(w.store.Held(fleetproto.StatusKey("centro", 0)), "centro", 0, public(o.Box))
-		if err != nil || before.Epoch > 0 || after.Epoch > 0 || w.agent.Fence().Standing().Numbers(points[0]) {
+		if err != nil || before.Epoch > 0 || after.Epoch > 0 || after.Sequence >= sequence ||
+			w.agent.Fence().Standing().Numbers(points[0]) {
 			t.Errorf("%s: %+v, then %+v, %v", name, before, after, err)
 		}
 	}
@@ -286,5 +288,29 @@ func TestAgent_StatusAfterLoss(t *testing.T) {
 	w.start()
 	if w.pass(20 * time.Minute); w.status().Sequence <= before {
 		t.Errorf("status %d follows %d", w.status().Sequence, before)
+	}
+}
+
+// TestAct_Whole: an act says of which box it is, on which order, about which bundle, and when.
+func TestAct_Whole(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, signer("other", 9), director)
+	w.enrol(2, w.box, director)
+	rule := w.rule("a", "1.0.0")
+	w.live(rule)
+	began := w.now
+	w.start()
+	w.pass(5 * time.Minute)
+	act, err := chain.OpenAct(w.store.Held(fleetproto.ActKey("centro", 1)), "centro", 1, public(w.box))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if act.At.Before(began) || act.At.After(w.now) {
+		t.Errorf("at %v", act.At)
+	}
+	want := fleetproto.Act{Head: act.Head, Branch: "centro", Epoch: 2, Number: 1, At: act.At, What: fleetproto.ActLive,
+		Version: w.last.Version, Rule: "a 1.0.0", Digest: rule.Digest, Document: rule.Document}
+	if *act != want {
+		t.Errorf("%+v, want %+v", *act, want)
 	}
 }

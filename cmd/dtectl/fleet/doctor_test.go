@@ -65,7 +65,9 @@ func TestDoctor_Broken(t *testing.T) {
 		"looks first, writes then":  {looking, "race"},
 		"reads from a cache":        {caching, "read back"},
 		"forbids what is not there": {forbidding, "missing"},
-		"has old times":             {misdating, "clock"},
+		"has old times":             {misdating(-3 * time.Hour), "clock"},
+		"has times to come":         {misdating(3 * time.Hour), "clock"},
+		"has times a little off":    {misdating(-61 * time.Second), "clock"},
 		"lists nothing":             {unlisting, "list"},
 		"does not answer":           {failing, "reach"},
 	} {
@@ -180,14 +182,16 @@ func forbidding(next *httputil.ReverseProxy) http.Handler {
 	return next
 }
 
-func misdating(next *httputil.ReverseProxy) http.Handler {
-	next.ModifyResponse = func(r *http.Response) error {
-		if r.Header.Get("Last-Modified") != "" {
-			r.Header.Set("Last-Modified", time.Now().Add(-3*time.Hour).UTC().Format(http.TimeFormat))
+func misdating(off time.Duration) func(*httputil.ReverseProxy) http.Handler {
+	return func(next *httputil.ReverseProxy) http.Handler {
+		next.ModifyResponse = func(r *http.Response) error {
+			if r.Header.Get("Last-Modified") != "" {
+				r.Header.Set("Last-Modified", time.Now().Add(off).UTC().Format(http.TimeFormat))
+			}
+			return nil
 		}
-		return nil
+		return next
 	}
-	return next
 }
 
 func unlisting(next *httputil.ReverseProxy) http.Handler {

@@ -746,3 +746,32 @@ func TestRekey_Altered(t *testing.T) {
 		}
 	}
 }
+
+// TestRekey_HalfKnown: if the given key signed only half of the branches, it may be the wrong one: nothing is signed
+// until --except says what no director signed.
+func TestRekey_HalfKnown(t *testing.T) {
+	for foreign, refused := range map[int]bool{0: false, 1: false, 2: true, 3: true} {
+		names := []string{"centro", "norte", "oriente", "sur"}
+		w := newWorld(t, names...)
+		c := Rekey{Except: []string{}}
+		for _, name := range names[:foreign] {
+			e, err := w.chain.Identity.ReadEnrolment(w.store.Held(fleetproto.BoxKey(name, 1)), name, 1)
+			w.must(err)
+			data, err := w.chain.Identity.Seal(e, fleetproto.Signer{ID: directorID, Private: key("a thief")})
+			w.must(err)
+			w.store.Put(fleetproto.BoxKey(name, 1), data)
+		}
+		w.chain.Cache = w.at("other") // the centre's folder died with its machine
+		old := w.newKey("director 2")
+		err := c.run(t.Context(), w.chain, old)
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "nothing was signed") {
+			t.Errorf("%d of 4 by another key: %v", foreign, err)
+		}
+		if refused {
+			for _, name := range names[:foreign] {
+				c.Except = append(c.Except, name+"/1")
+			}
+			w.must(c.run(t.Context(), w.chain, old))
+		}
+	}
+}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -692,6 +695,87 @@ func TestJudge(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: %s, want %s (%v)", c.what, text, c.want, b.words())
+		}
+	}
+}
+
+// TestSettled: whom fleet status --wait waits for: enrolled branches that can be reached, and have not taken the order.
+func TestSettled(t *testing.T) {
+	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+	order := &Version{Desired: &fleetproto.Desired{Group: "tiendas", Version: 3}}
+	at := func(stage fleetproto.Stage) func(*Branch) {
+		return func(b *Branch) {
+			b.Status.Desired.Version, b.Status.Rollout = 3, &fleetproto.Progress{Name: "r1", Stage: stage}
+		}
+	}
+	for name, c := range map[string]struct {
+		alter   func(*Branch)
+		settled bool
+	}{
+		"lacks the order":          {func(*Branch) {}, false},
+		"has it":                   {func(b *Branch) { b.Status.Desired.Version = 3 }, true},
+		"is silent":                {func(b *Branch) { b.Seen = now.Add(-SilentAfter - 1) }, true},
+		"is not yet silent":        {func(b *Branch) { b.Seen = now.Add(-SilentAfter) }, false},
+		"was never seen":           {func(b *Branch) { b.Seen = time.Time{} }, true},
+		"is not enrolled":          {func(b *Branch) { b.Enrolment = nil }, true},
+		"never reported":           {func(b *Branch) { b.Status = nil }, true},
+		"is of another group":      {func(b *Branch) { b.Enrolment.Group = "otra" }, true},
+		"is not asked for":         {func(b *Branch) { b.Name = "sur" }, true},
+		"still takes the roll-out": {at(fleetproto.StageWaiting), false},
+		"refused the roll-out":     {at(fleetproto.StageRefused), true},
+		"is live":                  {at(fleetproto.StageLive), true},
+	} {
+		b := &Branch{Name: "centro", Enrolment: &fleetproto.Enrolment{Group: "tiendas"}, Seen: now,
+			Status: &fleetproto.Status{Group: "tiendas", Desired: fleetproto.Reached{Version: 2}}}
+		c.alter(b)
+		s := &Survey{At: now, Branches: []*Branch{b}, Groups: []*Version{order}}
+		if got := s.settled((&Status{Branches: []string{"centro"}}).shows); got != c.settled {
+			t.Errorf("a branch that %s: settled %v", name, got)
+		}
+	}
+}
+
+func (b *Branch) progress(stage fleetproto.Stage) {
+	b.Status.Rollout = &fleetproto.Progress{Name: "r1", Stage: stage}
+}
+
+// TestCounts: each branch is counted as what it is: selling, closed or silent, and also in contingency and waiting.
+func TestCounts(t *testing.T) {
+	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+	ready, closed := fleetproto.Status{Ready: true}, fleetproto.Status{}
+	for name, c := range map[string]struct {
+		b     Branch
+		want  Counts
+		ready float64
+	}{
+		"sells":           {Branch{Status: &ready}, Counts{Selling: 1}, 1},
+		"cannot sell":     {Branch{Status: &closed}, Counts{Closed: 1}, 0},
+		"is replaced":     {Branch{Status: &fleetproto.Status{Ready: true, Replaced: true}}, Counts{Closed: 1}, 0},
+		"is silent":       {Branch{Status: &ready, Seen: now.Add(-SilentAfter - 1)}, Counts{Silent: 1}, 1},
+		"never reported":  {Branch{Seen: time.Unix(1, 0)}, Counts{Silent: 1}, -1},
+		"lost its status": {Branch{}, Counts{}, -1},
+		"has a stranger":  {Branch{Status: &ready, Stranger: &closed}, Counts{Selling: 1, Waiting: 1}, 1},
+		"is to enrol":     {Branch{Status: &ready, Enrolment: nil, Name: "new"}, Counts{Selling: 1, Waiting: 1}, 1},
+		"lost its epoch":  {Branch{Status: &ready, Name: "new", Lost: "x"}, Counts{Selling: 1}, 1},
+		"is in contingency": {Branch{Status: &fleetproto.Status{Ready: true, Contingency: &fleetproto.Contingency{}}},
+			Counts{Selling: 1, Contingency: 1}, 1},
+	} {
+		b := c.b
+		if b.Name == "" {
+			b.Name, b.Enrolment = "centro", &fleetproto.Enrolment{Epoch: 1}
+		}
+		if b.Seen.IsZero() {
+			b.Seen = now
+		}
+		c.want.Branches = 1
+		if got := (&Survey{At: now, Branches: []*Branch{&b}}).Counts(); got != c.want {
+			t.Errorf("a branch that %s: %+v", name, got)
+		}
+		if c.ready >= 0 {
+			got := metrictest.Values(t, prometheus.CollectorFunc(b.collect))["dte_chain_branch_ready/"+b.Name+"/"]
+			if got != c.ready {
+				t.Errorf("a branch that %s: ready %v", name, got)
+			}
 		}
 	}
 }
