@@ -162,11 +162,9 @@ func (s *status) authorisation() *documents.Progress {
 // month returns the month's totals so far; nil while the register is still counting the month's days. The period ends
 // with the month: a clock that was ahead may have dated documents after today.
 func (s *status) month() *page.Month {
-	now := s.cfg.Now().In(dte.Zone)
-	first := now.AddDate(0, 0, 1-now.Day())
+	first, last := daysOfMonth(s.cfg.Now())
 	l, err := counted(func(ctx context.Context) (*documents.Listing, error) {
-		return s.engine.Documents().List(ctx, documents.Filter{From: dte.Date(first),
-			To: dte.Date(first.AddDate(0, 1, -1)), Limit: 1},
+		return s.engine.Documents().List(ctx, documents.Filter{From: first, To: last, Limit: 1},
 			records.Caller{Point: records.Point{BranchID: s.cfg.Branch.ID}})
 	})
 	if err != nil {
@@ -175,7 +173,14 @@ func (s *status) month() *page.Month {
 		}
 		return nil
 	}
-	return &page.Month{Name: dte.Date(first)[:7], Totals: l.Totals}
+	return &page.Month{Name: first[:7], Totals: l.Totals}
+}
+
+// daysOfMonth returns the first and the last day of the month in El Salvador.
+func daysOfMonth(now time.Time) (first, last string) {
+	now = now.In(dte.Zone)
+	begin := now.AddDate(0, 0, 1-now.Day())
+	return dte.Date(begin), dte.Date(begin.AddDate(0, 1, -1))
 }
 
 // openingHours exports when the branch is open, if configured. Monitoring keeps these times while the box is off: a box

@@ -138,3 +138,16 @@ func TestPasswordRefused(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 }
+
+// TestDaysOfMonth: the month is El Salvador's, whole, also on its first and last day.
+func TestDaysOfMonth(t *testing.T) {
+	for at, want := range map[string]string{"2026-11-30T23:59:59-06:00": "2026-11-01 2026-11-30",
+		"2026-12-01T05:59:59Z": "2026-11-01 2026-11-30", "2026-12-01T06:00:00Z": "2026-12-01 2026-12-31",
+		"2026-12-31T12:00:00Z": "2026-12-01 2026-12-31", "2027-01-31T12:00:00Z": "2027-01-01 2027-01-31",
+		"2028-02-29T12:00:00Z": "2028-02-01 2028-02-29", "2027-02-01T12:00:00Z": "2027-02-01 2027-02-28"} {
+		now, err := time.Parse(time.RFC3339, at)
+		if first, last := daysOfMonth(now); err != nil || first+" "+last != want {
+			t.Errorf("%s: %s %s, %v", at, first, last, err)
+		}
+	}
+}
