@@ -23,8 +23,8 @@ import (
 // change of the appliance.
 func TestContingency_OtherLaw(t *testing.T) {
 	data := bundletest.Edition(t, "contingencia/v4", "9.0.0", bundletest.Param("eventHours", "12"),
-		bundletest.Param("documentHours", "36"),
-		bundletest.Param("eventDocuments", "3"), bundletest.Param("lotDocuments", "2"))
+		bundletest.Param("documentHours", "36"), bundletest.Param("correctionHours", "6"),
+		bundletest.Param("technicalReportHours", "30"), bundletest.Param("eventDocuments", "3"), bundletest.Param("lotDocuments", "2"))
 	other, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(data)
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +39,13 @@ func TestContingency_OtherLaw(t *testing.T) {
 		var records []*record.View
 		for i := range 7 {
 			records = append(records, b.Issue(enginetest.Sale(fmt.Sprint(i), 100+i)))
+		}
+		if within := b.Engine.Contingency().CorrectWithin(); within != 6*time.Hour {
+			b.T.Errorf("a refusal may be corrected within %v", within)
+		}
+		if r, err := b.Engine.Contingency().TechnicalReport(t.Context()); err != nil ||
+			r.NeededFrom.Sub(r.Began) != 30*time.Hour {
+			b.T.Errorf("a report is needed from %+v, %v", r, err)
 		}
 		b.Cable.Set(enginetest.Plugged)
 		for b.Engine.Contingency().Current() != nil {

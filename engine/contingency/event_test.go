@@ -33,6 +33,28 @@ func (a reception) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
+// TestEventFacts_Times: an event covers its documents to the second, and does not end after the moment of its sending.
+func TestEventFacts_Times(t *testing.T) {
+	c := &Contingency{branch: Branch{Issuer: record.Issuer{Ambiente: "00", Facts: dte.Obj()}}}
+	began := time.Date(2026, 11, 30, 23, 59, 58, 999_000_000, dte.Zone)
+	for _, s := range []struct {
+		ended, now time.Duration // after the beginning
+		want       string
+	}{
+		{time.Second, time.Minute, "2026-12-01 00:00:00"},             // 23:59:59.999
+		{1001 * time.Millisecond, time.Minute, "2026-12-01 00:00:00"}, // 00:00:00 sharp
+		{1002 * time.Millisecond, time.Minute, "2026-12-01 00:00:01"},
+		{time.Hour, time.Minute, "2026-12-01 00:00:58"}, // a clock that was ahead
+	} {
+		v := c.eventFacts(&group{cause: 1}, &Event{Began: began, Ended: began.Add(s.ended)}, nil, dte.Code{},
+			began.Add(s.now)).Get("motivo")
+		if from, to := v.Get("fInicio").Text()+" "+v.Get("hInicio").Text(), v.Get("fFin").Text()+" "+
+			v.Get("hFin").Text(); from != "2026-11-30 23:59:58" || to != s.want {
+			t.Errorf("%v: from %s to %s, want %s", s, from, to, s.want)
+		}
+	}
+}
+
 // TestSendEvent: MH's answer to an event decides its state, the time of its documents, and what the event's bundle is
 // judged by.
 func TestSendEvent(t *testing.T) {

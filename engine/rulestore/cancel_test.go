@@ -280,6 +280,28 @@ func TestActivate_Catalogues(t *testing.T) {
 	}
 }
 
+// TestActivate_CataloguesLater: catalogues are also tried with a rule that will begin only after their first day.
+func TestActivate_CataloguesLater(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	data := bundletest.Edition(t, "catalogues", "9.0.0", bundletest.In("2026-11-25", ""), func(parts map[string][]byte,
+		_ *bundle.Manifest) {
+		parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte(`"22": "Retención IVA 1`),
+			[]byte(`"228": "Retención IVA 1`), 1)
+	})
+	for _, refused := range []string{"", "cases"} {
+		a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test", Dry: true})
+		if err != nil || a.Refused != refused || refused != "" && !strings.HasPrefix(a.Error, "dte07 ") {
+			t.Errorf("%+v, %v", a, err)
+		}
+		later := bundletest.Edition(t, "dte07/v2", "9.0.0", bundletest.In("2026-12-24", ""))
+		if a := enginetest.Push(t, s, later); refused == "" && a.State != rulestore.Coming {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
 // TestLoad_LaterCatalogues: what a release ships is checked with the catalogues that are in force by then, not with the
 // first ones that the branch ever had.
 func TestLoad_LaterCatalogues(t *testing.T) {
