@@ -13,6 +13,7 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 )
@@ -20,7 +21,8 @@ import (
 // office is a branch's admin API as a push sees it.
 type office struct {
 	mu     sync.Mutex
-	digest string // of the live bundle
+	digest string // of the bundle that was pushed
+	state  string // its state
 	pushes int
 	refuse bool
 }
@@ -33,7 +35,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(w, `{"status":"error","type":"UNAUTHORIZED","message":"no token","errors":[]}`)
 	case r.Method == http.MethodGet:
-		fmt.Fprintf(w, `{"rules":[{"digest":%q,"state":"live"}]}`, o.digest)
+		fmt.Fprintf(w, `{"rules":[{"digest":%q,"state":%q}]}`, o.digest, o.state)
 	default:
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -50,7 +52,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		o.digest = b.Digest
-		fmt.Fprint(w, `{"state":"live","steps":[{"name":"signature"}]}`)
+		fmt.Fprintf(w, `{"state":%q,"steps":[{"name":"signature"}]}`, o.state)
 	}
 }
 
@@ -84,9 +86,9 @@ func pushed(t *testing.T, c *PushCommand) error {
 	return c.Run(t.Context(), g)
 }
 
-// A push shows every step. A repeated push skips what the branch has already.
+// A push shows every step. A repeated push skips what is in force in the branch, or will be, and nothing else.
 func TestPush(t *testing.T) {
-	o := &office{refuse: true}
+	o := &office{refuse: true, state: rulestore.Live}
 	c := pushTo(t, o, "contingencia/v4")
 	if err := pushed(t, c); err == nil || err.Error() !=
 		"the bundle is refused at the step compiler" {
@@ -103,8 +105,14 @@ func TestPush(t *testing.T) {
 			t.Errorf("it says\n%s", said)
 		}
 	}
-	if o.pushes != 2 {
-		t.Errorf("pushed %d times", o.pushes)
+	for state, want := range map[string]int{rulestore.Live: 2, rulestore.Coming: 2, rulestore.Spare: 3,
+		rulestore.Retired: 3} {
+		o.state, o.pushes = state, 2
+		cmdtest.Capture(t, func() {
+			if err := pushed(t, c); err != nil || o.pushes != want {
+				t.Errorf("pushed %d times what is %s: %v", o.pushes, state, err)
+			}
+		})
 	}
 	if err := os.WriteFile(c.TokenFile, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
