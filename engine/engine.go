@@ -103,7 +103,7 @@ func New(o Options) (e *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slots := max(1, runtime.GOMAXPROCS(0)/2) // leaves the other cores for small sales
+	slots := max(1, runtime.GOMAXPROCS(0)/4) // half of the cores, as dted has two Ps a core: small sales have the others
 	lost := make([]authority.Span, len(gaps))
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)

@@ -31,9 +31,10 @@ func manyLined(key string, lines int) engine.Request {
 
 // Of sales with many lines, at most as many as half of the cores work at once; a till's small sales pass them.
 func TestIssue_LargeTakeTurns(t *testing.T) {
+	const cores, slots = 4, 2
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * cores)) // as in dted
 	w := enginetest.NewWorld(t)
 	defer w.Close()
-	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	entered, proceed := make(chan struct{}, 100), make(chan struct{})
 	var small, asked atomic.Int64
 	w.Engine.Opts().Gate = func(record.Point) error {
@@ -62,7 +63,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 		r.Estado != record.EstadoProcessed {
 		t.Errorf("a sale of fewer lines: %+v, %v", r, err)
 	}
-	if got := asked.Load() - 1; got != int64(slots) {
+	if got := asked.Load() - 1; got != slots {
 		t.Errorf("%d large sales work at once, want %d", got, slots)
 	}
 	close(proceed)
@@ -82,7 +83,7 @@ func TestIssue_LargeRefused(t *testing.T) {
 	const other = 99
 	token := manyLined("", 1).Caller.TokenID
 	var ends []func()
-	for range max(1, runtime.GOMAXPROCS(0)/2) {
+	for range max(1, runtime.GOMAXPROCS(0)/4) {
 		end, err := w.Engine.Large().Enter(t.Context(), other)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +133,7 @@ func TestIssue_LargeRefused(t *testing.T) {
 func TestIssue_LargeBesideWaiting(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
-	sales := max(1, runtime.GOMAXPROCS(0)/2) + 1
+	sales := max(1, runtime.GOMAXPROCS(0)/4) + 1
 	var there atomic.Int64
 	all := make(chan struct{})
 	w.Wire.At = func(point string) {
