@@ -71,6 +71,13 @@ func TestBudget(t *testing.T) {
 	if d > 1500*time.Millisecond {
 		t.Errorf("2,000 lines take %v", d)
 	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	render(t, p, big, Letter)
+	runtime.ReadMemStats(&after)
+	if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 48 { // each MiB brings the next collection nearer
+		t.Errorf("2,000 lines make %d MiB", made)
+	}
 	for _, l := range []Layout{Ticket80, Ticket58} {
 		d := least(50, func() { render(t, p, usual, l) })
 		t.Logf("%s takes %v", l, d)

@@ -3,6 +3,7 @@ package pdf
 import (
 	"bytes"
 	"compress/zlib"
+	"fmt"
 	"image"
 	"io"
 	"os"
@@ -234,6 +235,31 @@ func TestPDF_Valid(t *testing.T) {
 		out, _ := exec.Command(text, "-enc", "UTF-8", saved(t, render(t, p, d, Letter)), "-").Output()
 		if !strings.Contains(string(out), "Łódź Ωμέγα □□ y Construcciones Güiscoyol") {
 			t.Errorf("extra characters do not come back: %s", out)
+		}
+	}
+}
+
+// TestRender_Offsets: a reader finds each object by the table at the end, and each page is compressed.
+func TestRender_Offsets(t *testing.T) {
+	p := printer(t)
+	for l := Letter; l <= Ticket58; l++ {
+		b := render(t, p, lengthened(t, "dte03", 60), l)
+		var at, n int
+		tail := b[bytes.LastIndex(b, []byte("startxref")):]
+		if _, err := fmt.Sscanf(string(tail), "startxref\n%d\n%%%%EOF\n", &at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(b[at:]), "xref\n0 %d\n", &n); err != nil || n < 8 {
+			t.Fatal(n, err)
+		}
+		for i, line := range strings.Split(string(b[at:]), "\n")[3:][:n-1] {
+			offset, err := strconv.Atoi(line[:10])
+			if err != nil || !bytes.HasPrefix(b[offset:], fmt.Appendf(nil, "%d 0 obj\n", i+1)) {
+				t.Errorf("%s: object %d is not at %q: %v", l, i+1, line, err)
+			}
+		}
+		if bytes.Contains(b, []byte(" Tj")) {
+			t.Errorf("%s: a page is not compressed", l)
 		}
 	}
 }

@@ -4,10 +4,12 @@ package sheet
 
 import (
 	"bytes"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-pdf/fpdf"
@@ -63,6 +65,7 @@ func (c *Code) path(x, y, side float64) string {
 func (f *Fonts) Write(w io.Writer, d File) error {
 	pages := d.Pages
 	doc := fpdf.NewCustom(&fpdf.InitType{UnitStr: "pt", Size: fpdf.SizeType{Wd: pages[0].W, Ht: pages[0].H}})
+	doc.SetCompression(false) // see deflated
 	doc.SetCatalogSort(true)
 	doc.SetCreationDate(d.Made)
 	doc.SetModificationDate(d.Made)
@@ -103,10 +106,62 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 		}
 		pg.Ops = nil // fpdf keeps the page from here on
 	}
-	if err := doc.Output(w); err != nil {
+	var plain bytes.Buffer
+	if err = doc.Output(&plain); err == nil {
+		_, err = w.Write(deflated(plain.Bytes(), d.Pause))
+	}
+	if err != nil {
 		return fmt.Errorf("pdf: writing: %w", err)
 	}
 	return nil
+}
+
+var compressors = sync.Pool{New: func() any {
+	z, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed) // the level exists
+	return z
+}}
+
+// deflated compresses the pages of a PDF as fpdf would, with one compressor and a pause between pages: fpdf makes a
+// compressor of 1 MiB for each page. The objects keep their numbers and their order; the table of their offsets is new.
+func deflated(pdf []byte, pause func()) []byte {
+	const entry = 20 // bytes of each object in the table
+	var table, n int
+	trailer := bytes.LastIndex(pdf, []byte("startxref\n"))
+	_, _ = fmt.Sscanf(string(pdf[trailer:]), "startxref\n%d", &table)
+	_, _ = fmt.Sscanf(string(pdf[table:]), "xref\n0 %d", &n)
+	entries := pdf[bytes.Index(pdf[table:], []byte("0000000000 65535 f"))+table:][:n*entry]
+	starts, order := make([]int, n), make([]int, n)
+	for i := range order {
+		order[i] = i
+		starts[i], _ = strconv.Atoi(string(entries[i*entry:][:10])) // object 0, at 0, is the header
+	}
+	slices.SortFunc(order, func(a, b int) int { return starts[a] - starts[b] })
+	starts, order = append(starts, table), append(order, n)
+	var out, packed bytes.Buffer
+	z := compressors.Get().(*zlib.Writer)
+	defer compressors.Put(z)
+	for k, i := range order[:n] {
+		object := pdf[starts[i]:starts[order[k+1]]]
+		copy(entries[i*entry:], fmt.Sprintf("%010d", out.Len()))
+		head, rest, _ := bytes.Cut(object, []byte(">>\nstream\n"))
+		length, page := bytes.CutPrefix(head, fmt.Appendf(nil, "%d 0 obj\n<</Length ", i))
+		size, err := strconv.Atoi(string(length))
+		if !page || err != nil {
+			out.Write(object)
+			continue
+		}
+		pause()
+		packed.Reset()
+		z.Reset(&packed)
+		_, _ = z.Write(rest[:size]) // to memory
+		_ = z.Close()
+		fmt.Fprintf(&out, "%d 0 obj\n<</Filter /FlateDecode /Length %d>>\nstream\n%s%s", i, packed.Len(), packed.Bytes(),
+			rest[size:])
+	}
+	table, rest := out.Len(), pdf[table:trailer]
+	out.Write(rest)
+	fmt.Fprintf(&out, "startxref\n%d\n%%%%EOF\n", table)
+	return out.Bytes()
 }
 
 // addFonts registers the core fonts, and extra fonts for the other characters of these pages. For each weight, it
