@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +39,7 @@ type accessLog struct {
 	now      func() time.Time
 	requests lines
 	refusals lines
+	due      sync.Map // net.Conn → func() that writes the line of its request: a request has at most one line
 }
 
 type lines struct {
@@ -87,7 +90,15 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, at
 	if n := l.missing.Swap(0); n > 0 {
 		attrs = append(attrs, slog.Int64("missing", n))
 	}
-	door.Afterwards(ctx.Conn(), func() { a.log.LogAttrs(context.Background(), slog.LevelInfo, message, attrs...) })
+	a.due.Store(ctx.Conn(), func() { a.log.LogAttrs(context.Background(), slog.LevelInfo, message, attrs...) })
+}
+
+// answered writes the line of a connection's request once the answer was sent, or the connection is closed: no till
+// waits for the log.
+func (a *accessLog) answered(c net.Conn, _ fasthttp.ConnState) {
+	if write, ok := a.due.LoadAndDelete(c); ok {
+		write.(func())()
+	}
 }
 
 // flush logs, when the gateway stops, how many lines are missing from the log.

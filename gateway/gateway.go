@@ -221,7 +221,7 @@ func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 		Handler:                      g.recovered(l.name, g.received(l, h)),
 		ErrorHandler:                 g.unreadable(l.name),
 		HeaderReceived:               l.announced,
-		ConnState:                    func(c net.Conn, _ fasthttp.ConnState) { door.Answered(c) },
+		ConnState:                    g.access.answered,
 		StreamRequestBody:            true,
 		DisablePreParseMultipartForm: true, // fasthttp would write a form's files to the disk
 		ReadTimeout:                  15 * time.Second,

@@ -86,8 +86,6 @@ type visitor struct {
 	in                *list.List // the list that contains ofDoor
 	token             int64
 	gone              bool
-
-	after []func() // see Afterwards; of the connection's worker
 }
 
 // Accept returns the next connection within the limits.
@@ -254,40 +252,18 @@ func isHTTP(b []byte) bool {
 	return false
 }
 
-// visitorOf returns the visitor behind a connection, or nil for the connection of a test.
-func visitorOf(c net.Conn) *visitor {
-	if e, ok := c.(*encrypted); ok {
-		return e.visitor
-	}
-	v, _ := c.(*visitor)
-	return v
-}
-
 // Trust records that a good token arrived on a connection. The operators' token has the id -1.
 func Trust(c net.Conn, token int64) {
-	if v := visitorOf(c); v != nil {
-		v.door.known(v, token)
+	var v *visitor
+	switch c := c.(type) {
+	case *visitor:
+		v = c
+	case *encrypted:
+		v = c.visitor
+	default:
+		return // the connection of a test
 	}
-}
-
-// Afterwards keeps f until Answered: no till waits for it.
-func Afterwards(c net.Conn, f func()) {
-	if v := visitorOf(c); v != nil {
-		v.after = append(v.after, f)
-		return
-	}
-	f()
-}
-
-// Answered calls the functions of Afterwards. The worker of the connection calls it once the answer was sent, or the
-// connection is closed.
-func Answered(c net.Conn) {
-	if v := visitorOf(c); v != nil {
-		for _, f := range v.after {
-			f()
-		}
-		v.after = v.after[:0]
-	}
+	v.door.known(v, token)
 }
 
 // Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. Closing a connection
