@@ -103,7 +103,7 @@ func New(o Options) (e *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slots := max(1, runtime.GOMAXPROCS(0)/4) // half of the cores, as dted has two Ps a core: small sales have the others
+	slots := max(1, runtime.GOMAXPROCS(0)/4) // dted has two Ps a core: half of the cores are left for small sales
 	lost := make([]authority.Span, len(gaps))
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)

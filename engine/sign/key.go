@@ -268,7 +268,7 @@ func openDER(sealed, passphrase []byte) (*jose.JSONWebEncryption, []byte, error)
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents. It makes at most half of GOMAXPROCS signatures at a time: one for each core of dted, which has
+// Signer signs documents. It makes at most half of GOMAXPROCS signatures at a time: one for each core, because dted has
 // two Ps a core. The other Ps are free for goroutines that the disk or the network woke.
 type Signer struct {
 	key  *Key

@@ -155,8 +155,8 @@ func deflated(pdf []byte, pause func()) []byte {
 		z.Reset(&packed)
 		_, _ = z.Write(rest[:size]) // to memory
 		_ = z.Close()
-		fmt.Fprintf(&out, "%d 0 obj\n<</Filter /FlateDecode /Length %d>>\nstream\n%s%s", i, packed.Len(), packed.Bytes(),
-			rest[size:])
+		fmt.Fprintf(&out, "%d 0 obj\n<</Filter /FlateDecode /Length %d>>\nstream\n%s%s", i, packed.Len(),
+			packed.Bytes(), rest[size:])
 	}
 	table, rest := out.Len(), pdf[table:trailer]
 	out.Write(rest)
