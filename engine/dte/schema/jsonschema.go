@@ -83,10 +83,10 @@ type reader struct {
 }
 
 // MH's layouts have at most 129 places, and their patterns at most 695 states. Much larger layouts would keep the box
-// busy at every start, or fill its memory by one sale of many lines.
+// busy at every start and at sales of many lines, or fill its memory by one sale of many lines.
 const (
 	mostPlaces  = 500
-	mostStates  = 10_000
+	mostStates  = 2000
 	mostPattern = 1000 // bytes of a pattern
 )
 

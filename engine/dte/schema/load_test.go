@@ -55,7 +55,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 			`schema of identificacion.codigoGeneracion: pattern: has more than 1000 bytes`},
 		"large patterns": {`^[A-F0-9]{4}$`, strings.Repeat(".{0,999}", 30),
 			`schema of identificacion.codigoGeneracion: pattern: pattern "` + strings.Repeat(".{0,999}", 30) +
-				`": the patterns of the layout have more than 10000 states`},
+				`": the patterns of the layout have more than 2000 states`},
 		"not JSON": {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
 		"module's answer": {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`,
 			`schema of cuerpoDocumento[].ventaGravada: the module's output has another type`},
