@@ -255,7 +255,7 @@ func (s *Store) Beat(at, unsure time.Time) error {
 // empty store, zero.
 func (s *Store) LastBeat() (at, unsure time.Time, err error) {
 	at, err = use(s, "reading the last beat", func() (time.Time, error) {
-		unsure, _ = readJSON[time.Time](s.db, keyUnsure) // an unreadable row is damage that others report
+		unsure, _ = readJSON[time.Time](s.db, keyUnsure) // Fsck reports an unreadable row
 		if at, err := readJSON[time.Time](s.db, keyBeat); err == nil && !at.IsZero() {
 			return at, nil
 		}

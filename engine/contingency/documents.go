@@ -32,7 +32,7 @@ func (o document) code() string { return dte.Code(o.entry.Code).String() }
 // mayTurnUp reports whether only the normal form was sent: MH may still seal it much later.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected reports whether the last correction was not sent yet, so that MH may have accepted an earlier form.
+// newlyCorrected reports whether the last correction has not been sent yet: MH may have accepted an earlier form.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()

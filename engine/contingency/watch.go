@@ -313,8 +313,8 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 	return p, err
 }
 
-// periods returns the open period and the readable periods in the queue, at least those that ended in the last two
-// days, in the order in which they were recorded.
+// periods returns the readable periods in the queue, in the order in which they were recorded: the open period, and at
+// least the periods that ended in the last two days.
 func (c *Contingency) periods() ([]*Period, error) {
 	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
 	if err != nil {

@@ -294,7 +294,7 @@ func (a *Agent) absent(r fleetproto.Rule, shelf []Bundle) bool {
 }
 
 // takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
-// branch leaves the roll-out's bundles that it has admitted.
+// branch takes off the roll-out's bundles that it has admitted.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage.Failed() {

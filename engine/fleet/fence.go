@@ -34,7 +34,7 @@ type Standing struct {
 	// restored from an old image.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // the enrolment's points of sale that this box took: it may number only these
-	// Behind is why the box took fewer points: its store lacked numbers at the last comparison. Empty: it took all.
+	// Behind is why the box took fewer points if its store lacked numbers at the last comparison, otherwise empty.
 	Behind string
 }
 

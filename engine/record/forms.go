@@ -75,7 +75,7 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 }
 
 // QueryDoubt is FormSealed's doubt after a query that found the document. It favours the last form: most likely MH's
-// answer to it was lost. If MH refused the last form as already registered, doubt is 0: MH likely has an earlier form.
+// answer to it was lost. If MH has just refused the last form, doubt is 0: MH likely has an earlier form.
 const QueryDoubt = 2 * time.Second
 
 // Forms returns the names of a document's signed forms, in the order in which they were made. parts are the stored

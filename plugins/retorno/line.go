@@ -71,7 +71,7 @@ func withhold(end, rate, net int64) withheld {
 
 // upTo returns the tax on the first part of the origin, up to the amount base, in whole cents. The tax on any part is a
 // difference of two such values: all parts together therefore have exactly the withheld tax, in any order. If base is
-// less than a cent below the end, upTo returns the whole tax: the origin's total is rounded and its lines are not.
+// at most a cent below the end, upTo returns the whole tax: the origin's total is rounded and its lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
 		return w.all

@@ -109,8 +109,8 @@ func noteShare(out *abi.Output, total, rate int64, output int) int64 {
 	return share
 }
 
-// takesNoGravado refuses charges outside the tax base in a generation whose notes have no member for them. Leaving out
-// a charge would change the amount to pay.
+// takesNoGravado refuses charges outside the tax base, and reports whether there are any. It is for generations whose
+// notes have no member for them: leaving out a charge would change the amount to pay.
 func (s *Sale) takesNoGravado(in *abi.Input, out *abi.Output) bool {
 	for i := range in.N {
 		if out.Lines[i*noteLayout.Outputs+OutNoGravado] != 0 {

@@ -16,7 +16,7 @@ const (
 	Magic = 0x31455444
 	// Absent is the value of an optional input that is missing in the facts.
 	Absent = math.MinInt64
-	// MaxLines is the largest number of lines of a document (SC8: cuerpoDocumento maxItems 2000).
+	// MaxLines is the largest number of lines of a document (MH's schemas: cuerpoDocumento has maxItems 2000).
 	MaxLines = 2000
 	// MaxFaults is the largest number of faults in an answer. Further faults are left out.
 	MaxFaults = 50

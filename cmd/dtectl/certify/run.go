@@ -203,9 +203,9 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	return nil
 }
 
-// unissued records that the branch refused a request. origin is the code of the document to which the request refers,
-// or "". Status 422 means that an earlier run used the same Idempotency-Key for another request: the document of that
-// run counts, and nothing is recorded.
+// unissued records that the branch refused a request. A request that refers to a document (origin is its code, or "")
+// is first tried with other documents. Status 422 means that an earlier run used the same Idempotency-Key for another
+// request: the document of that run counts, and nothing is recorded.
 func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return

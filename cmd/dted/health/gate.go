@@ -165,7 +165,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// askEvery is how often MH is asked for the time, and how long each question may take.
+// askEvery is the least time between two requests for MH's time, and how long each may take.
 const askEvery = 5 * time.Second
 
 // ask returns the Date header of a server's answer, or "" without an answer.

@@ -102,7 +102,7 @@ type equation struct {
 	balance     int // saldoFavor: how far the sum is below 0; -1: the object lacks it
 	plus, minus []int
 	taxed       bool
-	// otherwise lists amounts of perception and retention: totals of accepted documents do not always include them.
+	// otherwise lists amounts of perception and of retention: totals of accepted documents have all of them, or none.
 	otherwise [2][]int
 }
 

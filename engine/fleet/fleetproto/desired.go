@@ -35,8 +35,8 @@ type Desired struct {
 	Expires time.Time  `json:"expires"`     // after this time a box raises an alarm, and keeps its state
 	By      string     `json:"by" is:"set"` // the person's name on the director's machine
 	Reason  string     `json:"reason,omitempty"`
-	// Live is the state of every box outside the roll-out. Boxes do not touch a bundle that is neither in Live nor in
-	// the roll-out.
+	// Live is the state of every box outside the roll-out. If a bundle is neither in Live nor in the roll-out, boxes
+	// take it off only if an earlier order of the centre brought it.
 	Live State `json:"live"`
 	// Rollout is the roll-out in progress, or nil.
 	Rollout *Rollout `json:"rollout,omitempty"`

@@ -22,7 +22,7 @@ type File struct {
 	Pages         []*Page
 	Logo          *Logo  // may be nil
 	Code          *Code  // nil if no page has a code
-	Pause         func() // called between two pieces of work
+	Pause         func() // called before each page; not nil
 }
 
 // A Code is a QR code: a square of Size modules, without its white border.
