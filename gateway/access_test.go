@@ -55,7 +55,8 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	find := regexp.MustCompile(`(?s)func \(t \*TokenTable\) find.*?\n}\n`).FindString(string(source))
-	if !strings.Contains(find, "hmac.New") || len(regexp.MustCompile(`\btoken\b`).FindAllString(find, -1)) != 2 {
+	if !strings.Contains(find, "mac := t.macs.Get()") || !strings.Contains(string(source), "return hmac.New(") ||
+		len(regexp.MustCompile(`\btoken\b`).FindAllString(find, -1)) != 2 {
 		t.Errorf("find looks at the token otherwise than by its HMAC:\n%s", find)
 	}
 }

@@ -3,9 +3,11 @@ package gateway
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"hash"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,12 +34,14 @@ type Token struct {
 // TokenTable finds a token by its keyed hash, so that neither the table nor the time of a look-up discloses a token.
 type TokenTable struct {
 	secret []byte
+	macs   *sync.Pool // of hash.Hash under secret; nil: a table without tokens
 	byHash map[[32]byte]*Token
 }
 
 // NewTokenTable returns a table of tokens. secret is the HMAC key of the hashes.
 func NewTokenTable(secret []byte, tokens []Token) TokenTable {
-	t := TokenTable{secret: secret, byHash: make(map[[32]byte]*Token, len(tokens))}
+	t := TokenTable{secret: secret, macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }},
+		byHash: make(map[[32]byte]*Token, len(tokens))}
 	for i := range tokens {
 		t.byHash[tokens[i].Hash] = &tokens[i]
 	}
@@ -45,7 +49,12 @@ func NewTokenTable(secret []byte, tokens []Token) TokenTable {
 }
 
 func (t *TokenTable) find(token string, now time.Time) *Token {
-	mac := hmac.New(sha256.New, t.secret)
+	if t.macs == nil {
+		return nil
+	}
+	mac := t.macs.Get().(hash.Hash)
+	defer t.macs.Put(mac)
+	mac.Reset()
 	mac.Write([]byte(token))
 	// An attacker who cannot compute the HMAC learns nothing from the time of a failed map look-up.
 	k := t.byHash[[32]byte(mac.Sum(nil))]
