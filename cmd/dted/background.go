@@ -143,23 +143,27 @@ func (b *backups) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case dir := <-b.asked:
-			made, err := b.store.Backup(ctx, dir, func(done, total int64) {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				b.state.Done, b.state.Total = done, total
-			})
-			if err != nil {
-				b.log.Error("backup failed", "dir", dir, "error", err)
-			} else {
-				b.log.Info("backup made", "dir", dir, "documents", made.Documents, "bytes", made.Bytes)
-			}
-			b.mu.Lock()
-			b.busy, b.state.Backup = false, made
-			if err != nil {
-				b.state.Error = err.Error()
-			}
-			b.mu.Unlock()
+			b.make(ctx, dir)
 		}
+	}
+}
+
+func (b *backups) make(ctx context.Context, dir string) {
+	made, err := b.store.Backup(ctx, dir, func(done, total int64) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.state.Done, b.state.Total = done, total
+	})
+	if err != nil {
+		b.log.Error("backup failed", "dir", dir, "error", err)
+	} else {
+		b.log.Info("backup made", "dir", dir, "documents", made.Documents, "bytes", made.Bytes)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy, b.state.Backup = false, made
+	if err != nil {
+		b.state.Error = err.Error()
 	}
 }
 

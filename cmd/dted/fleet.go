@@ -13,6 +13,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/version"
+	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
@@ -113,13 +114,7 @@ func (s *status) describe(w *fleetproto.Status) {
 		}
 	}
 	owed := s.engine.CountBacklog()
-	var deadline time.Time
-	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline,
-		owed.RefusedDeadline} {
-		if !at.IsZero() {
-			records.Earliest(&deadline, at)
-		}
-	}
+	deadline := firstDeadline(owed)
 	w.Waiting = fleetproto.Waiting{Oldest: owed.Oldest, Deadline: deadline}
 	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward} {
 		w.Waiting.Documents += int64(owed.Waiting[queue])
@@ -137,6 +132,17 @@ func (s *status) describe(w *fleetproto.Status) {
 			w.Refused += int64(h.Rejected)
 		}
 	}
+}
+
+// firstDeadline returns the first legal deadline of what the branch owes MH; zero: there is none.
+func firstDeadline(owed *engine.Backlog) (first time.Time) {
+	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline,
+		owed.RefusedDeadline} {
+		if !at.IsZero() {
+			records.Earliest(&first, at)
+		}
+	}
+	return first
 }
 
 // centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed

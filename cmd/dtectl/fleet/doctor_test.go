@@ -63,6 +63,7 @@ func TestDoctor_Broken(t *testing.T) {
 	}{
 		"ignores the condition":     {ignoring, "create once"},
 		"looks first, writes then":  {looking, "race"},
+		"takes it and says no":      {denying, "race"},
 		"reads from a cache":        {caching, "read back"},
 		"forbids what is not there": {forbidding, "missing"},
 		"has old times":             {misdating(-3 * time.Hour), "clock"},
@@ -192,6 +193,19 @@ func misdating(off time.Duration) func(*httputil.ReverseProxy) http.Handler {
 		}
 		return next
 	}
+}
+
+// denying tells every racer that another one has won.
+func denying(next *httputil.ReverseProxy) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/race/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(httptest.NewRecorder(), r)
+		w.WriteHeader(http.StatusPreconditionFailed)
+		_, _ = io.WriteString(w, `<Error><Code>PreconditionFailed</Code></Error>`)
+	})
 }
 
 func unlisting(next *httputil.ReverseProxy) http.Handler {
