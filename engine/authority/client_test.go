@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/cmdtest/skip"
 )
 
@@ -245,6 +246,55 @@ func TestQuery(t *testing.T) {
 		}, patient)
 		if o := client.Query(context.Background(), "01", testCode); o.Kind != c.want {
 			t.Errorf("%s: got %+v", name, o)
+		}
+	}
+}
+
+// TestCounts: each call counts once, under its operation and its result, and shows whether MH answered. MH's
+// refusal of a probe is an answer too.
+func TestCounts(t *testing.T) {
+	submit := func(c *Client) Kind { return c.Submit(t.Context(), Submission{Code: testCode}).Kind }
+	query := func(c *Client) Kind { return c.Query(t.Context(), "01", testCode).Kind }
+	probe := func(c *Client) Kind { return c.Probe(t.Context()).Kind }
+	about := func(code, text string) string { return strings.ReplaceAll(text, testCode, code) }
+	for name, c := range map[string]struct {
+		ask    func(*Client) Kind
+		status int
+		text   string
+		kind   Kind
+		counts string
+		up     float64
+	}{
+		"sealed":         {submit, 200, body("PROCESADO", `"`+goodSeal+`"`, "001"), Accepted, "submit/accepted", 1},
+		"refused":        {submit, 400, body("RECHAZADO", "null", "099"), Rejected, "submit/rejected", 1},
+		"a page":         {submit, 502, "<html>", Unknown, "submit/unknown", 0},
+		"a forged seal":  {submit, 200, body("PROCESADO", `"`+goodSeal[:36]+`SIMU"`, "001"), Unknown, "submit/simulated", 0},
+		"not held":       {query, 404, "", NotFound, "query/not_found", 1},
+		"a wrong query":  {query, 400, body("RECHAZADO", "null", "003"), Unknown, "query/unknown", 0},
+		"nobody":         {probe, 404, "", NotFound, "probe/not_found", 1},
+		"a wrong probe":  {probe, 400, about(nobody, body("RECHAZADO", "null", "003")), Rejected, "probe/rejected", 1},
+		"a probe's page": {probe, 502, "<html>", Unknown, "probe/unknown", 0},
+		"no login":       {submit, 0, "", Unknown, "submit/unreachable", 0},
+	} {
+		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.text)
+		}, func(o *Options) {
+			if o.Ambiente = "01"; c.status == 0 {
+				o.BaseURL = "http://127.0.0.1:1"
+			}
+		})
+		if kind := c.ask(client); kind != c.kind {
+			t.Errorf("%s: %v", name, kind)
+		}
+		counted, values := "", metrictest.Values(t, client)
+		for metric, n := range values {
+			if of, ok := strings.CutPrefix(metric, "dte_authority_requests_total/"); ok && n > 0 {
+				counted += fmt.Sprint(of, " × ", n)
+			}
+		}
+		if counted != c.counts+" × 1" || values["dte_authority_up"] != c.up {
+			t.Errorf("%s: counted %s, up %v", name, counted, values["dte_authority_up"])
 		}
 	}
 }

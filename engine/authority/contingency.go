@@ -134,9 +134,6 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01",
 		"codigoGeneracion": nobody}, nobody)
-	if o.Kind == Unknown && o.Response != nil { // MH refused the query: it is reachable
-		o.Kind = NotFound
-	}
 	c.metrics.count("probe", o, 0)
 	return o
 }
