@@ -69,7 +69,8 @@ func TestVerbs(t *testing.T) {
 	}{
 		"a live rule":    {list, rule(rulestore.Live, func(*rulestore.ShownBundle) {}), "2.1.0    live", ""},
 		"a coming rule":  {list, rule(rulestore.Coming, func(*rulestore.ShownBundle) {}), "2.1.0    coming", ""},
-		"an ending rule": {list, rule(rulestore.Live, func(b *rulestore.ShownBundle) { b.Expires = "2026-12-31" }), "no other bundle takes over then", ""},
+		"an ending rule": {list, rule(rulestore.Live, func(b *rulestore.ShownBundle) { b.Expires = "2026-12-31" }),
+			"no other bundle takes over then", ""},
 		"an ended rule": {list, rule(rulestore.Live, func(b *rulestore.ShownBundle) { b.Expired = true }),
 			"ended, and no other bundle has taken over", "1 rules go on past their last day"},
 		"a damaged rule":                     {list, rule("damaged", trouble), "computes nothing: no bytes", "1 rules in the store may not compute"},

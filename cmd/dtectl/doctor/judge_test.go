@@ -135,6 +135,8 @@ func TestDoctor_Judges(t *testing.T) {
 		"copy bad": {scrub(storage.Scrub{Last: now, Found: 3, Mended: 2, Bad: []string{"7"}}),
 			[]string{"fail second copy: 1 bad segments | replace"}},
 		"copy sound": {scrub(storage.Scrub{Last: now.Add(-scrubLate)}), []string{"ok second copy: last read |"}},
+		"copy mended, and not read since": {scrub(storage.Scrub{Last: now.Add(-scrubLate - 1), Found: 1, Mended: 1}),
+			[]string{"warn second copy: last read | run"}},
 		"copy not read": {scrub(storage.Scrub{Last: now.Add(-scrubLate - 1)}),
 			[]string{"warn second copy: last read | run"}},
 	} {
