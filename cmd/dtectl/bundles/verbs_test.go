@@ -67,8 +67,8 @@ func TestVerbs(t *testing.T) {
 		answer      any
 		says, fails string
 	}{
-		"a live rule":    {list, rule(rulestore.Live, func(*rulestore.ShownBundle) {}), "2.1.0    live", ""},
-		"a coming rule":  {list, rule(rulestore.Coming, func(*rulestore.ShownBundle) {}), "2.1.0    coming", ""},
+		"a live rule":   {list, rule(rulestore.Live, func(*rulestore.ShownBundle) {}), "2.1.0    live", ""},
+		"a coming rule": {list, rule(rulestore.Coming, func(*rulestore.ShownBundle) {}), "2.1.0    coming", ""},
 		"an ending rule": {list, rule(rulestore.Live, func(b *rulestore.ShownBundle) { b.Expires = "2026-12-31" }),
 			"no other bundle takes over then", ""},
 		"an ended rule": {list, rule(rulestore.Live, func(b *rulestore.ShownBundle) { b.Expired = true }),
