@@ -275,14 +275,23 @@ func fault(err error) error {
 
 // tokens returns the gateway's token table: each active token with its point of sale.
 func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
+	list, err := listed(c, file)
+	if err != nil {
+		return gateway.TokenTable{}, err
+	}
+	secret, _ := hex.DecodeString(file.Secret)
+	return gateway.NewTokenTable(secret, list), nil
+}
+
+// listed returns the tokens that are valid, and the former ones of rotations.
+func listed(c *config.Config, file *config.TokenFile) (list []gateway.Token, err error) {
 	points := make(map[int64]record.Point)
 	if err := file.CheckPoints(c); err != nil {
-		return gateway.TokenTable{}, err
+		return nil, err
 	}
 	for _, p := range c.PointsOfSale() {
 		points[p.ID] = p
 	}
-	var list []gateway.Token
 	add := func(t *config.Token, hash string, until time.Time) {
 		k := gateway.Token{ID: t.ID, Point: points[t.Point], Permissions: t.Permissions, Until: until}
 		hex.Decode(k.Hash[:], []byte(hash)) // LoadTokens checked it
@@ -297,6 +306,5 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 			add(&t, t.PreviousHash, t.PreviousUntil)
 		}
 	}
-	secret, _ := hex.DecodeString(file.Secret)
-	return gateway.NewTokenTable(secret, list), nil
+	return list, nil
 }

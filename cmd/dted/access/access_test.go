@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -79,14 +80,22 @@ func TestTable(t *testing.T) {
 	if _, _, err := file.Rotate(1, time.Hour, "eva", now); err != nil {
 		t.Fatal(err)
 	}
-	shape := func() string {
-		table, err := tokens(cfg, file)
-		return fmt.Sprintf("%d %v", strings.Count(fmt.Sprintf("%v", table), "0x"), err)
+	shape := func() (text string) {
+		list, err := listed(cfg, file)
+		for _, k := range list {
+			text += fmt.Sprintf("%d at %d of %d %v until %v, ", k.ID, k.Point.ID, k.Point.BranchID, k.Permissions,
+				k.Until.Sub(now) == time.Hour)
+			if hex.EncodeToString(k.Hash[:]) != file.Tokens[k.ID-1].Hash && k.Until.IsZero() {
+				text += "of another hash, "
+			}
+		}
+		return text + fmt.Sprint(err)
 	}
-	if got := shape(); got != "3 <nil>" {
+	const first = "1 at 1 of 3 [ANULACION] until false, 1 at 1 of 3 [ANULACION] until true, "
+	if got := shape(); got != first+"2 at 1 of 3 [ANULACION] until false, <nil>" {
 		t.Errorf("two tokens, of which one was rotated with a grace: %s", got)
 	}
-	if _, err := file.Revoke(2, "leo", now); err != nil || shape() != "2 <nil>" {
+	if _, err := file.Revoke(2, "leo", now); err != nil || shape() != first+"<nil>" {
 		t.Errorf("one of them revoked: %s, %v", shape(), err)
 	}
 	cfg.Points[0].ID = 9
