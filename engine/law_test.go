@@ -99,6 +99,7 @@ func bookWith(t *testing.T, was *rulestore.Book, more ...*rules.Rule) *rulestore
 // TestLastDay: the window of the event's bundle, in months or in business days, replaces the type's own, and only for
 // the types that the bundle names.
 func TestLastDay(t *testing.T) {
+	enginetest.NewWorld(t).Close() // the types are known from its rules on
 	last := func(document string, sealed string, params ...[2]string) string {
 		data := bundletest.Edition(t, "invalidacion/v3", "9.0.0", func(_ map[string][]byte, m *bundle.Manifest) {
 			m.Params = nil
