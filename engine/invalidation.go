@@ -116,7 +116,7 @@ func (e *Engine) authorityTime(ctx context.Context) time.Time {
 		e.sender.Client.Probe(ctx)
 		now, at = e.now(), e.sender.Client.Time()
 	}
-	if at.IsZero() || now.Sub(at).Abs() <= 2*time.Second { // MH's time lags
+	if at.IsZero() || now.Sub(at).Abs() <= 2*time.Second { // no difference: Client.Time lags
 		return now
 	}
 	return at

@@ -48,7 +48,7 @@ func Compile(ctx context.Context, root, name, out string) error {
 type Source struct {
 	Root  string // the folder that contains plugins/
 	Build string // folder for compiled modules
-	// Module is a compiled module, in any language; "": compile the Go module in the parent of the bundle's folder.
+	// Module is the file of a compiled module, from any language; "": compile the Go module above the bundle's folder.
 	Module string
 }
 

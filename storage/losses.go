@@ -191,7 +191,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		heads = append(heads, numbersHead([16]byte{}, last, 0))
 		if mark != nil {
 			found := *mark
-			if row.MarkLost { // the mark was made or found after the loss: its numbers count, but bound nothing
+			if row.MarkLost { // the mark was lost or is old: its numbers count, but bound nothing
 				found.Slack = 0
 			}
 			heads = append(heads, &found)

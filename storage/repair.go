@@ -543,7 +543,7 @@ func (a *assembly) finish() error {
 	a.ends = slices.DeleteFunc(a.ends, func(l Lead) bool { return slices.ContainsFunc(settled, l.sameEnd) })
 	known = a.lacks(known, a.ends, series)
 	h, worse := readHoles(a.db)
-	for _, l := range a.ends { // the box may have sold from an older state of its store, whose mark then bounds nothing
+	for _, l := range a.ends { // the box may have sold from an older state of its store: then the mark bounds nothing
 		a.row.MarkLost = a.row.MarkLost || !live && a.lacks(nil, []Lead{l}, series) != nil &&
 			!h.has(series[l.Series].Sequence, l.There)
 	}
@@ -654,7 +654,7 @@ func (a *assembly) checkMark() error {
 	j, err := newMarkJudge(a.db)
 	m := j.look(a.o.FS, a.o.MarkPath)
 	same := j.row == (markRow{}) || lineOf(m.generation) == lineOf(j.row.Generation)
-	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // gone: j.row is a backup's, the mark may be newer
+	a.row.MarkLost = same && m.Kind == MarkOld || !same && !a.gone // gone: j.row is a backup's; the mark may be newer
 	return onlyIf(!errors.Is(err, ErrCorrupt), err)
 }
 

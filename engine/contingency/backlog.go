@@ -18,7 +18,7 @@ type Backlog struct {
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside (see record.LostRecords), and the waiting records that cannot be read.
 	// The deadlines here ignore them. LostRecords has at most a hundred lost records: see record.LostRecords.List. If
-	// the queues cannot be counted, Lost is at least 1, and the other fields are from the last count.
+	// the queues cannot be counted, Lost is at least 1, and the other counts and the deadlines are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest document in the queues report and forward was issued.

@@ -278,7 +278,7 @@ type Period struct {
 	Began  time.Time `json:"began"`
 	Ended  time.Time `json:"ended,omitzero"`
 	Cause  int64     `json:"cause"`  // CAT-005
-	Motive string    `json:"motive"` // for cause 5 sent to MH; for other causes only for people
+	Motive string    `json:"motive"` // sent to MH with cause 5, otherwise only for people
 	// Declared: an operator declared the contingency, and only an operator can end the declaration.
 	Declared bool `json:"declared,omitempty"`
 	// Resumed counts how often the period began again before it was reported.

@@ -83,7 +83,7 @@ type Agent struct {
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // after a refused version, no later version is read before this time
 	grave                      []string  // digests of the bundles in force whose documents MH refused at the last poll
-	recalled                   bool      // recall has compared the branch's last status, in this run and epoch
+	recalled                   bool      // recall has compared the store with the last status, in this run and epoch
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file

@@ -357,7 +357,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case named(wanted.Rules, r.Rule.Digest), named(rollout, r.Rule.Digest),
 			named(d.Live.Rules, r.Rule.Digest) && !coming:
 		case r.Rollout == "" && !slices.ContainsFunc(d.Live.Rules, r.Rule.SameDocument):
-			// the live state brought the bundle, and now has no rule for its document
+			// the live state brought the bundle, and now has no rule for its document: the bundle stays
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
 		}): // the bundle stays until its successor is here

@@ -1,11 +1,11 @@
-// Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF, a
-// thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options always give the same
-// bytes.
+// Package pdf makes the printed version (versión legible) of a document from its bytes: a letter-size PDF, a thermal
+// ticket as PDF, or a thermal ticket as ESC/POS commands. A document in contingency has no seal yet. The same document
+// and options always give the same bytes.
 //
 // The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
 // words; ivaItem, totalIva, psv, absent and null values, and zero amounts below the lines are not printed. Every schema
-// generation is printed: a member is found under all its names, an unknown amount is printed under its own name.
+// generation is printed: a member is found under each of its names, and an unknown amount is printed under its name.
 //
 // view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
 // accountant's books. Package sheet measures texts, keeps the content of each page, and writes the PDF.

@@ -46,7 +46,7 @@ func (d *Filled) Refusal() *refusal.Error {
 	return e
 }
 
-// Filled contains the facts made from a request, and all faults of the request.
+// Filled contains the facts made from a request, and the request's faults, at most MaxFaults.
 type Filled struct {
 	Facts           dte.Value
 	Origin          *engine.Origin // the document to which a note or a return refers

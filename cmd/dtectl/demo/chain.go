@@ -27,7 +27,7 @@ const (
 	demoAccess = "AKIDCADENA"
 	demoChain  = "super-ejemplo"
 	demoGroup  = "tiendas"
-	demoRule   = "dte01/v2" // the README's example publishes this rule under the next version
+	demoRule   = "dte01/v2" // engine/fleet/README.md publishes this rule under the next version
 )
 
 // chainAddresses is the environment variable with the addresses of the store, the fleet page and the branches.

@@ -94,7 +94,7 @@ func makeFolder(dir string, fill func(aside string) error) error {
 	return config.SyncFolder(filepath.Dir(dir))
 }
 
-// makeTaxpayer makes what all branches of a demonstration share: signing key, certificate, rules, and the rules' key.
+// makeTaxpayer makes what all branches of a demonstration share: certificate, passwords, rules, and the rules' key.
 func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err error) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {

@@ -228,8 +228,8 @@ func (e *enrolments) lost() map[string][]byte {
 	return lost
 }
 
-// putBack writes a lost enrolment. It overwrites any other object under that key, except an enrolment signed at the
-// same time or later: this machine may still have the director's former key.
+// putBack writes a lost enrolment. It overwrites any other object under that key, except an enrolment of the same time
+// or later: the director's new key may have signed it, and this machine may not know that key.
 func (c *Chain) putBack(ctx context.Context, key string, data []byte) error {
 	err := c.CreateOnce(ctx, key, data)
 	if !errors.Is(err, archive.ErrExists) {
@@ -249,7 +249,7 @@ func (c *Chain) putBack(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// get returns an enrolment that the director has signed.
+// get returns the enrolment of a branch's epoch, or an error if the director has not signed it.
 func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*fleetproto.Enrolment, error) {
 	key := fleetproto.BoxKey(branch, epoch)
 	e.mu.Lock()

@@ -26,7 +26,7 @@ type Status struct {
 	Wait time.Duration `help:"Wait until the branches have applied or refused it." placeholder:"2m"`
 }
 
-// Run reads every status and verifies it.
+// Run verifies every status and prints the chosen branches. If the store has lost something, Run returns an error.
 func (c *Status) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	surveyor.Accept = c.Accept

@@ -30,7 +30,7 @@ type Init struct {
 	NewBranch           string `help:"The branch has never sold: do not ask the chain's store." placeholder:"BRANCH"`
 }
 
-// Run never touches an existing store: a second store would start the numbering again at 1.
+// Run never replaces a store: a new store would start the numbering again at 1.
 func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if !c.NoStore {
 		if err := c.neverSold(ctx, cfg); err != nil {

@@ -95,8 +95,8 @@ func checkListen(text string) error {
 	return nil
 }
 
-// CheckURL refuses an address to which no secret may be sent. It accepts https, and plain HTTP to this machine by a
-// host that every resolver reads alike: localhost, 127.0.0.0/8 as four numbers, or ::1.
+// CheckURL refuses an address to which no secret may be sent. It accepts https, and plain HTTP to this machine if every
+// resolver reads the host alike: localhost, 127.0.0.0/8 as four numbers, or ::1.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -182,8 +182,8 @@ func (c *Config) rehearsable() error {
 var nameOfPage = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
 
 // checkOrigin refuses a text that no browser sends as the origin of a page. Origins are compared as text: an origin
-// with a path, a capital letter or the scheme's own port would never match. Patterns are refused, and "null", which
-// every file and sandboxed frame sends.
+// with a path, a capital letter or the scheme's own port would never match. It also refuses patterns, and "null":
+// every file and every sandboxed frame sends this origin.
 func checkOrigin(text string) error {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") {

@@ -26,7 +26,7 @@ type field struct {
 	fed      bool // from is set for the field or for a member at any depth
 	judged   bool // the value must agree with the fact of the field's own name: see agree
 	moved    bool // this field may be null: its neighbour with the suffix MH shows its fact (codEstableMH)
-	signed   bool // the file says that the amount may be below 0
+	signed   bool // the schema gives the amount a lower limit below 0
 	at       int  // index of the field itself
 
 	first    int  // index of its first member, or of its item

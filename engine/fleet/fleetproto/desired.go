@@ -40,8 +40,8 @@ type Desired struct {
 	Live State `json:"live"`
 	// Rollout is the roll-out in progress, or nil.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that issue no more numbers in a year, because their box was lost with unshipped
-	// numbers. The branch's boxes refuse sales there.
+	// Closed lists points of sale, each with a year: the point issues no more numbers of that year, because its box was
+	// lost with unshipped numbers. The branch's boxes refuse sales there.
 	Closed []ClosedPoint `json:"closed,omitempty" most:"5000"`
 
 	// SignedBy is the ID of the key that signed the object. OpenDesired sets it.
