@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
+	"dtegate/rules/abi"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
@@ -167,24 +168,33 @@ func TestForged_Amounts(t *testing.T) {
 	}
 }
 
-// A layout that refuses what only the box knows, and passes its cases: the rule before computes the sales. No till could
-// put such a sale right.
+// A bundle that refuses what no till can put right, and passes its cases: the rule before computes the sales. The
+// layout refuses the box's own facts, or the form of a value that the rule makes; or the module refuses the issuer.
 func TestForged_LayoutRefuses(t *testing.T) {
-	for path, pattern := range map[string]string{"identificacion.horEmi": "^(?!10:00)",
-		"emisor.correo": "^[^a]"} {
+	added := func(path, schema string) bundletest.Change {
+		return func(parts map[string][]byte, _ *bundle.Manifest) {
+			parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"add": [`), []byte(
+				`"add": [{"path":"`+path+`","schema":`+schema+`,"reason":"r"},`), 1)
+		}
+	}
+	for path, change := range map[string]bundletest.Change{
+		"identificacion.horEmi": added("identificacion.horEmi", `{"pattern":"^(?!10:00)"}`),
+		"emisor.correo":         added("emisor.correo", `{"pattern":"^[^a]"}`),
+		"resumen.totalLetras":   added("resumen.totalLetras", `{"pattern":"^(?!(MIL|TRES MIL|CINCO MIL) )"}`),
+		"emisor.tipoEstablecimiento": bundletest.Small(t, "dte01/v2", bundletest.Trap, abi.Field{
+			Name: "emisor.tipoEstablecimiento", Kind: "enum", Values: []string{"04"}}),
+	} {
 		w := enginetest.NewWorld(t)
 		s := w.Shelf(enginetest.Shipped(t))
-		if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", func(parts map[string][]byte, _ *bundle.Manifest) {
-			parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"add": [`), []byte(
-				`"add": [{"path":"`+path+`","schema":{"pattern":"`+pattern+`"},"reason":"r"},`), 1)
-		})); a.State != rulestore.Live {
+		if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", change)); a.State != rulestore.Live {
 			t.Fatalf("%s: %+v", path, a)
 		}
 		w.Adopt(s)
 		for i := range rulestore.AloneHarms {
-			v := w.Issued(enginetest.Sale("", 1130), record.EstadoProcessed)
-			if v.Rule.Version == "9.0.0" || v.ControlNumber != fmt.Sprintf("DTE-01-M001P001-%015d", i+1) {
-				t.Errorf("%s: %s %s", path, v.Rule.Version, v.ControlNumber)
+			v, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 113000))
+			if err != nil || v.Rule.Version == "9.0.0" ||
+				v.ControlNumber != fmt.Sprintf("DTE-01-M001P001-%015d", i+1) {
+				t.Fatalf("%s: %+v %v", path, v, err)
 			}
 		}
 		w.Close()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -217,6 +219,27 @@ func TestCause_Refused(t *testing.T) {
 		}
 		if b.Engine.Contingency().Current() != nil {
 			t.Error("the branch is in contingency")
+		}
+	})
+}
+
+// A motive that a layout in force does not take is refused at once: with it no till could sell. MH's layouts before DTE
+// 2.0 take 5 to 150 characters.
+func TestCause_MotiveFits(t *testing.T) {
+	enginetest.InBubbleOf(t, "01", time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+		b.Chaos(simulator.Chaos{})
+		for _, reason := range []string{"luz", strings.Repeat("sin luz ", 20)} {
+			var e *refusal.Error
+			if err := b.Engine.Contingency().Declare(context.Background(), 5, reason); !errors.As(err, &e) ||
+				len(e.Faults) != 1 || e.Faults[0].Path != "reason" || e.Faults[0].Code != dte.FaultLength {
+				t.Errorf("%q: %v", reason, err)
+			}
+		}
+		for cause, reason := range map[int64]string{1: "luz", 5: "Sin energía"} {
+			if err := b.Engine.Contingency().Declare(context.Background(), cause, reason); err != nil {
+				t.Fatal(err)
+			}
+			b.Issue(enginetest.Sale(reason, 100))
 		}
 	})
 }

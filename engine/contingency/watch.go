@@ -165,6 +165,11 @@ func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) e
 	if n := len([]rune(reason)); n < 1 || n > 500 {
 		faults = append(faults, dte.Fault{Path: "reason", Code: dte.FaultLength,
 			Message: "must have 1 to 500 characters"})
+	} else if cause == 5 { // otherwise each sale would be refused for a text that no till can change
+		now := dte.Date(c.branch.Now())
+		if f := c.branch.Rules().CheckMotive(c.branch.Issuer.Ambiente, now, reason); f != nil {
+			faults = append(faults, dte.Fault{Path: "reason", Code: f.Code, Message: f.Message})
+		}
 	}
 	if len(faults) > 0 {
 		return refusal.OfOperator(faults)

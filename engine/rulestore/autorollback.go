@@ -53,10 +53,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
-	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
-	if policy != Refuse { // with Refuse, failures must not make the branch return to the previous rule
-		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
-	}
+	policy, failure := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid), cause
 	book := s.Book()
 	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
 	if err != nil || next.Ref.Digest == failed.Ref.Digest || next.Filler.Version() != failed.Filler.Version() {
@@ -68,6 +65,8 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 		}
 		ev, faults, err := next.Make(ctx, facts, fill)
 		if err == nil {
+			// Only now: a return helps nobody if every rule fails at these facts, such as the motive of a contingency.
+			s.guard.Failed(failed, point, ShapeOf(facts), failure, s.o.Now())
 			s.metrics.retried.Inc()
 			if ev != nil {
 				ev.Warnings = append(ev.Warnings, fmt.Sprintf("La regla %s %s falló; calculó la regla %s %s",

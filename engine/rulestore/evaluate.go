@@ -49,11 +49,15 @@ func (ev *Evaluation) Free() {
 	evaluations.Put(ev)
 }
 
-// Make computes and fills a document. An error is a fault of the bundle: the module failed, or the document
-// contradicts the box's data. The caller owns the document's bytes.
+// Make computes and fills a document. An error is a fault of the bundle: the module failed, or the bundle contradicts
+// or refuses the box's own data. The caller owns the document's bytes.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if ev == nil {
+		if refused := ofBox(&r.Ref, faults); refused != nil {
+			r.module.Contradicted()
+			return nil, nil, refused
+		}
 		return nil, faults, err
 	}
 	const line, rest = 512, 2048 // bytes for a line, and for the rest of the document: a little more than most need

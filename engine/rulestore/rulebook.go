@@ -276,6 +276,21 @@ func (r *Rule) takesMarks() error {
 	return nil
 }
 
+// CheckMotive returns a fault that a layout in force finds in an operator's motive of a contingency (cause 5), or nil.
+func (b *Book) CheckMotive(ambiente, day, motive string) *dte.Fault {
+	marks := dte.Obj(dte.Member{Name: "identificacion", Value: dte.Obj(record.ContingencyMarks(5, motive)...)})
+	for _, ref := range b.Active(ambiente, day) {
+		r := b.Compiled(ref.Digest)
+		_, faults := r.Filler.Fill(nil, marks, nil, schema.FillOptions{MaxFaults: math.MaxInt})
+		for _, f := range faults {
+			if f.Path == "identificacion.motivoContin" && r.Type.Deferrable() {
+				return &f
+			}
+		}
+	}
+	return nil
+}
+
 // Required returns what a layout must have, such as the members for the box's own data. The layout is that of an event,
 // or of a document with the given effect.
 func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
@@ -340,14 +355,22 @@ func (e *Event) Fill(facts dte.Value) ([]byte, []dte.Fault, error) {
 func fill(f *schema.Filler, ref *record.RuleRef, dst []byte, facts dte.Value, c *schema.Computed,
 	o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	document, faults := f.Fill(dst, facts, c, o)
-	for _, x := range faults {
-		root, _, _ := strings.Cut(x.Path, ".") // no till can put right the facts of the box itself
-		if x.Code == schema.Contradiction || root == "identificacion" || root == "emisor" {
-			return nil, nil, fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version,
-				x.Path, x.Message)
-		}
+	if err := ofBox(ref, faults); err != nil {
+		return nil, nil, err
 	}
 	return document, faults, nil
+}
+
+// ofBox returns an error if a fault is the bundle's, or lies in the box's own facts: no till can put those right.
+func ofBox(ref *record.RuleRef, faults []dte.Fault) error {
+	for _, x := range faults {
+		root, _, _ := strings.Cut(x.Path, ".")
+		if x.Code == schema.Contradiction || root == "identificacion" || root == "emisor" {
+			return fmt.Errorf("rule %s %s contradicts what the box knows: %s %s", ref.Name, ref.Version, x.Path,
+				x.Message)
+		}
+	}
+	return nil
 }
 
 // mostOfEvent limits each parameter of an event: hours, months, days or documents. All limits in law are lower.

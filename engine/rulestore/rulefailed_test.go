@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
@@ -114,6 +115,32 @@ func TestRuleFailed_Yesterday(t *testing.T) {
 			schema.FillOptions{}, errors.New("a trap")); (err == nil) != sold {
 			t.Errorf("a sale of %s: %v", day, err)
 		}
+	}
+}
+
+// TestRuleFailed_Both: the branch keeps a rule if the rule before fails at the same facts.
+func TestRuleFailed_Both(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	w.Adopt(s)
+	a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0"))
+	failed := s.Book().Compiled(a.Rule.Digest)
+	if a.State != rulestore.Live || failed == nil {
+		t.Fatalf("%+v", a)
+	}
+	retry := func(facts dte.Value) (wanted int) {
+		for i := range 2 * rulestore.AloneHarms {
+			_, _, _, _ = s.RetryWithPrevious(t.Context(), failed, int64(1+i%2), "2026-11-21", facts, schema.FillOptions{},
+				errors.New("a trap"))
+		}
+		return len(s.Guard().Wanted())
+	}
+	if n := retry(soldFacts.With("emisor", dte.Obj())); n != 0 {
+		t.Errorf("%d returns are wanted to a rule that fails, too", n)
+	}
+	if n := retry(soldFacts); n != 1 {
+		t.Errorf("%d returns are wanted to a rule that sells", n)
 	}
 }
 

@@ -139,16 +139,18 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 
 // Small replaces the module by a guest of a few hundred bytes with the plugin's description. The guest refuses a sale
 // of seven lines (the bundle's only golden case) or of the largest number of lines, and runs code for all other sales.
-// The bundle passes every step of an activation.
-func Small(t testing.TB, name string, code []byte) Change {
+// The bundle passes every step of an activation. The module takes further scalars, besides the plugin's.
+func Small(t testing.TB, name string, code []byte, further ...abi.Field) Change {
 	t.Helper()
-	return small(t, name, code, nil)
+	return small(t, name, code, nil, further...)
 }
 
-func small(t testing.TB, name string, code []byte, data map[int]string) Change {
+func small(t testing.TB, name string, code []byte, data map[int]string, further ...abi.Field) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
-	d := r.Module.Description()
+	taken := *r.Module.Description()
+	taken.Scalars = append(slices.Clip(taken.Scalars), further...)
+	d := &taken
 	description, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)

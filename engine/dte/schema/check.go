@@ -321,9 +321,22 @@ func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
 	}
-	f := r.filler.fields[fi].fault(x, code, &r.slots[si], r.cause)
-	f.Path = r.path(&r.filler.fields[fi])
+	place := &r.filler.fields[fi]
+	f := place.fault(x, code, &r.slots[si], r.cause)
+	f.Path = r.path(place)
+	if place.made() && slices.Contains(formal, f.Code) {
+		r.contradict(f.Path, f.Message)
+	}
 	return r.report(f, r.cause != "")
+}
+
+// formal lists the codes of faults in a value's form. No till can put right the form of a value that the module made;
+// its size depends on the till's amounts.
+var formal = []string{dte.FaultType, dte.FaultPrecision, dte.FaultLength, dte.FaultPattern, dte.FaultFormat}
+
+// made reports whether only the module's answer gives the field its value.
+func (f *field) made() bool {
+	return f.source != sourceFacts || f.from != nil && f.from.fact == nil && (f.from.amount >= 0 || f.from.words >= 0)
 }
 
 // fault returns the fault of a value that breaks the schema x at the field. cause may be "". The caller sets the path.

@@ -201,7 +201,7 @@ func TestFill_Faults(t *testing.T) {
 		"astronomic": {`2.50`, `1e99`, nil,
 			[]string{"cuerpoDocumento[0].cantidad: RANGE: 1e99 no está por debajo de 92,000,000,000"}},
 		"cents of the module": {``, ``, func(c *Computed) { c.Summary[0] = 1_500_000 },
-			[]string{"resumen.totalPagar: PRECISION: 0.015 debe tener a lo más 2 decimales"}},
+			[]string{"resumen.totalPagar: CONTRADICTION: 0.015 debe tener a lo más 2 decimales"}},
 		"too few": {`"pagos":[{"codigo":"01"}]`, `"pagos":[]`, nil,
 			[]string{"resumen.pagos: COUNT: tiene 0 elementos y debe tener al menos 1 elemento"}},
 		"condition": {`"tipoOperacion":1`, `"tipoOperacion":1,"motivoContin":"x"`, nil,
