@@ -356,14 +356,8 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 
 func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
 	held, err := a.Fetch(ctx, outbox.ArchivePath(slug, h, "json", code), archive.MaxDocument)
-	if err != nil {
-		return dte.Value{}, err
-	}
-	v, err := dte.Parse(held.Data)
-	if err != nil {
-		return v, fmt.Errorf("reading the archive's %s: %w", code, err)
-	}
-	return v, nil
+	v, _ := dte.Parse(held.Data) // what this product did not write has no signature
+	return v, err
 }
 
 // totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback.
@@ -378,18 +372,16 @@ func totalOf(document dte.Value, fallback string) string {
 	return fallback
 }
 
-// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it or e's head is
-// damaged. The digests in the store's journal show which form it is. Errors: the archive's.
+// ArchivedPart returns the signed form of a document from the archive; empty if the archive lacks it, the object is not
+// such a document, or e's head is damaged. The digests in the store's journal show which form it is. Errors: the
+// archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {
 		return nil, nil
 	}
 	v, err := archived(ctx, a, slug, h, dte.Code(e.Code).String())
-	if errors.Is(err, archive.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, archive.ErrTooLarge) {
 		return nil, err
 	}
 	return []byte(v.Get("firmaElectronica").Text()), nil

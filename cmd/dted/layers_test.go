@@ -132,7 +132,7 @@ var layers = map[string][]string{
 	"rules/abi/example/tinygo": {},
 	"cmd/dtectl/adminclient": {"cmd/dted/config", "cmd/term", "engine/dte", "engine/fleet/fleetproto",
 		"gateway/adminapi", "gateway/certificate", "storage", "engine/documents", "engine/contingency"},
-	"cmd/dtectl/disk": {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine", "engine/audit",
+	"cmd/dtectl/disk": {"cmd/dtectl/adminclient", "cmd/dted/config", "cmd/term", "engine", "engine/archive", "engine/audit",
 		"engine/authority", "engine/dte", "engine/fleet/ship", "engine/outbox", "engine/redacted", "engine/rulestore",
 		"engine/recordmac", "gateway/adminapi", "storage"},
 	"cmd/dtectl/doctor": {"engine/archive", "cmd/dtectl/disk", "cmd/dtectl/adminclient", "cmd/dtectl/setup", "cmd/dted/config",

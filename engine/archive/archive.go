@@ -250,7 +250,8 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes, in one request. Errors: ErrNotFound, ErrSetup, ErrTooLarge.
+// Fetch returns an object of at most limit bytes, in one request. Errors: ErrNotFound, ErrSetup, ErrCold,
+// ErrTooLarge.
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -286,6 +287,8 @@ var (
 	ErrInvalid = errors.New("no object store accepts this")
 	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
+	// ErrCold: only this object cannot be read, until a person restores it from a class of storage like S3 Glacier.
+	ErrCold = fmt.Errorf("%w: the object is in cold storage", ErrSetup)
 	// ErrExists: the key already has an object, with the same bytes or with others.
 	ErrExists = errors.New("the key is taken")
 
@@ -300,6 +303,7 @@ func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err,
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,
+	"InvalidObjectState":          ErrCold,
 	"BadDigest":                   errNow,
 	"IncompleteBody":              errNow,
 	"RequestTimeout":              errNow,

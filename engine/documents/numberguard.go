@@ -175,12 +175,12 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 			err = g.weighUnknown(ctx, o.Key, series, lacking)
 			read++
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, archive.ErrCold) {
 			return err
 		}
-		if read == most {
-			g.log.Warn("the archive holds many documents that this store lacks: only some were compared", "folder",
-				folder, "compared", most)
+		if err != nil || read == most { // the others of a day are as cold
+			g.log.Warn("the archive holds documents that this store lacks: only some were compared", "folder", folder,
+				"read", read, "error", err)
 			break
 		}
 	}
@@ -192,8 +192,8 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, series map[string]string,
 	lacking map[string]uint64) error {
 	o, err := g.archive.Fetch(ctx, key, archive.MaxDocument)
-	if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-		return fmt.Errorf("reading %s: %w", key, err)
+	if err != nil && !errors.Is(err, archive.ErrTooLarge) && !errors.Is(err, archive.ErrNotFound) {
+		return err
 	}
 	v, err := dte.Parse(o.Data)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ import (
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
+
+// Objects that a bucket lists and does not return: its index is wrong, or they are in S3 Glacier.
+const gone, cold = "gone", "<Error><Code>InvalidObjectState</Code></Error>"
 
 // bucket is an archive's store: it lists and returns its objects.
 type bucket map[string][]byte
@@ -39,8 +43,10 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		held = []byte(text + `</ListBucketResult>`)
 		answer.Header.Set("Content-Type", "application/xml")
-	} else if !there {
-		answer.StatusCode = http.StatusNotFound
+	} else if !there || string(held) == gone {
+		answer.StatusCode, held = http.StatusNotFound, nil
+	} else if string(held) == cold {
+		answer.StatusCode = http.StatusForbidden
 	}
 	answer.ContentLength, answer.Body = int64(len(held)), io.NopCloser(bytes.NewReader(held))
 	answer.Header.Set("Content-Length", fmt.Sprint(len(held)))
@@ -61,6 +67,7 @@ func TestAskArchive(t *testing.T) {
 		before   int    // other documents of the last day, of type 01, which are listed first
 		of       string // the point of sale of these; M002P001 by default
 		strange  bool   // a document gives another date than its key
+		lacks    string // what the store answers for the documents of before
 	}{
 		"nothing":         {},
 		"the last number": {archived: map[string]string{"DTE-01-M001P001-000000000000003": "2026-11-23"}},
@@ -88,6 +95,11 @@ func TestAskArchive(t *testing.T) {
 		"many of its own": {archived: map[string]string{"DTE-01-M001P001-000000000000700": "2026-11-23",
 			"DTE-03-M001P001-000000000000001": "2026-11-22"}, want: map[string]uint64{first: 700, second: 1},
 			before: 600, of: "M001P001"},
+		"listed and gone": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			want: map[string]uint64{first: 4}, before: 3, lacks: gone},
+		"cold": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
+			"DTE-03-M001P001-000000000000001": "2026-11-22"}, want: map[string]uint64{first: 4, second: 1}, before: 3,
+			lacks: cold},
 		"recover settled before all were read": {archived: map[string]string{
 			"DTE-01-M001P001-000000000000002": "2026-11-22", "DTE-01-M001P001-000000000000009": "2026-11-23"},
 			want: map[string]uint64{first: 9}, before: 600},
@@ -109,6 +121,11 @@ func TestAskArchive(t *testing.T) {
 			for i := range c.before {
 				put("2026-11-23", fmt.Sprintf("DTE-01-%s-%015d", cmp.Or(c.of, "M002P001"), i+1),
 					dte.Code{0, byte(i >> 8), byte(i)})
+			}
+			for key := range objects {
+				if c.lacks != "" && path.Ext(key) == ".json" {
+					objects[key] = []byte(c.lacks)
+				}
 			}
 			for control, day := range c.archived {
 				n++

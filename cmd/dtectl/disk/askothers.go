@@ -2,6 +2,7 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine"
+	"dtegate/engine/archive"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/redacted"
@@ -33,21 +35,26 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 }
 
 // partsOf returns a function for storage.Sources.Part. The function calls archived, which reads a document from the
-// archive, once for each document and never after the first error.
+// archive, once for each document and, except for objects in cold storage, never after the first error. It returns only
+// the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
 	var held []byte
-	var gone error
-	return func(ctx context.Context, e storage.Entry, _ string) ([]byte, error) {
-		if gone != nil {
-			return nil, nil
+	var failed, gone bool
+	return func(ctx context.Context, e storage.Entry, _ string) (_ []byte, err error) {
+		if e.Code == last || gone {
+			return held, nil
 		}
-		if e.Code != last {
-			held, gone = archived(ctx, e)
-			last = e.Code
+		last = e.Code
+		if held, err = archived(ctx, e); err != nil {
+			gone = !errors.Is(err, archive.ErrCold)
+			if failed {
+				return nil, nil
+			}
+			failed = true
 		}
-		return held, gone
+		return held, err
 	}
 }
 

@@ -7,30 +7,35 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/engine/archive"
 	"dtegate/storage"
 )
 
-// TestPartsOf: the archive is asked once for each document, and no more once it has failed.
+// TestPartsOf: the archive is asked once for each document, and no more once it has failed. A document in cold storage
+// is no such failure. Only the first error is returned.
 func TestPartsOf(t *testing.T) {
 	asked := ""
 	part := partsOf(func(_ context.Context, e storage.Entry) ([]byte, error) {
 		asked += string(e.Code[:1])
-		if e.Code[0] == 'c' {
+		switch e.Code[0] {
+		case 'c':
 			return nil, errors.New("no answer")
+		case '1', '2':
+			return nil, archive.ErrCold
 		}
 		return e.Code[:1], nil
 	})
 	for _, c := range []struct {
 		code, want string
 		fails      bool
-	}{{"a", "a", false}, {"a", "a", false}, {"b", "b", false}, {"a", "a", false}, {"c", "", true}, {"c", "", false},
-		{"a", "", false}} {
+	}{{"a", "a", false}, {"a", "a", false}, {"b", "b", false}, {"a", "a", false}, {"1", "", true},
+		{"1", "", false}, {"2", "", false}, {"a", "a", false}, {"c", "", false}, {"c", "", false}, {"a", "", false}} {
 		got, err := part(t.Context(), storage.Entry{Code: storage.Code{c.code[0]}}, "normal")
 		if string(got) != c.want || (err != nil) != c.fails {
 			t.Errorf("%s: %q, %v", c.code, got, err)
 		}
 	}
-	if asked != "abac" {
+	if asked != "aba12ac" {
 		t.Errorf("asked for %s", asked)
 	}
 }
