@@ -48,18 +48,31 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// TestSale_Faults: what the rules find wrong has the names of the request, whichever code the refusal has; a validation
-// is not answered with the sale of a used key.
+// TestSale_Faults: what the engine finds wrong has the names of the request, whichever request it is and whichever code
+// the refusal has; a validation is not answered with the sale of a used key.
 func TestSale_Faults(t *testing.T) {
 	a := newAsker(Options{Now: time.Now, Limits: Limits{Rate: 1000}, PaymentCodes: map[string]string{"03": "04"}},
-		Token{ID: 1, Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
+		Token{ID: 1, Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "ANULACION"}})
 	for _, code := range []string{refusal.CodeValidation, refusal.CodeOriginType} {
-		a.heard.err = &refusal.Error{Code: code, Message: "no", Faults: []dte.Fault{{
-			Path: "cuerpoDocumento[0].precioUni", Code: dte.FaultRange, Message: "es poco"}}}
-		body := string(a.ask(1, "POST", "/dte/dte01", aSale).Response.Body())
-		if !strings.Contains(body, `"type":"`+code+`"`) || !strings.Contains(body,
-			`"path":"items[0].precioUnitario","code":"RANGE","message":"Es poco"`) {
-			t.Errorf("%s: %s", code, body)
+		for _, c := range []struct{ path, prefer, body, found, told string }{
+			{"/dte/dte01", "", aSale, "cuerpoDocumento[0].precioUni", "items[0].precioUnitario"},
+			{"/dte/dte01", "validate", aSale, "cuerpoDocumento[0].precioUni", "items[0].precioUnitario"},
+			{"/dte/dte01", "", aSale, "resumen.pagos[0].codigo", "pago.codigo"},
+			{"/dte/invalidacion/" + saidCode, "", anInvalidation, "motivo.motivoAnulacion", "motivo"},
+			{"/dte/invalidacion/" + saidCode, "", anInvalidation, "motivo.tipoAnulacion", "tipoAnulacion"},
+			{"/dte/invalidacion/" + saidCode, "", anInvalidation, "motivo.numDocSolicita", "solicita.numDocumento"},
+			{"/dte/invalidacion/" + saidCode, "", anInvalidation, "motivo.tipDocResponsable",
+				"responsable.tipoDocumento"},
+			{"/dte/invalidacion/" + saidCode, "", anInvalidation, "documento.codigoGeneracionR",
+				"codigoGeneracionReemplazo"},
+		} {
+			a.heard.err = &refusal.Error{Code: code, Message: "no", Faults: []dte.Fault{{Path: c.found,
+				Code: dte.FaultRange, Message: "Es poco"}}}
+			body := string(a.ask(1, "POST", c.path, c.body, "Prefer", c.prefer).Response.Body())
+			if !strings.Contains(body, `"type":"`+code+`"`) || !strings.Contains(body, `"path":"`+c.told+
+				`","code":"RANGE","message":"Es poco"`) {
+				t.Errorf("%s of %s: %s", code, c.path, body)
+			}
 		}
 	}
 	a.heard.err, a.heard.known = nil, true
@@ -114,8 +127,15 @@ func TestAnswer_Headers(t *testing.T) {
 		{"/dte/pdf/" + saidCode + "?format=escpos", "Content-Disposition", `attachment; filename="` + saidCode +
 			`.escpos"`}, {"/dte/pdf/" + saidCode + "?format=escpos", "Content-Type", "application/octet-stream"},
 		{"/dte/json/" + saidCode, "Content-Disposition", `attachment; filename="` + saidCode + `.json"`},
-		{"/dte/cierre?format=download", "Content-Disposition", `attachment; filename="cierre-`},
-		{"/dte/cierre?format=escpos", "Content-Disposition", `attachment; filename="cierre-`},
+		{"/dte/cierre?format=download&fecha=2026-11-20", "Content-Disposition",
+			`attachment; filename="cierre-M001P001-2026-11-20.pdf"`},
+		{"/dte/cierre?format=escpos&fecha=2026-11-20", "Content-Disposition",
+			`attachment; filename="cierre-M001P001-2026-11-20.escpos"`},
+		{"/dte/cierre?format=escpos", "Content-Type", "application/octet-stream"},
+		{"/dte/cierre?format=view&fecha=2026-11-20", "Content-Disposition",
+			`inline; filename="cierre-M001P001-2026-11-20.pdf"`},
+		{"/dte/cierre?format=view", "Content-Type", "application/pdf"}, {"/dte/cierre", "Content-Type", "application/json"},
+		{"/dte/cierre", "Content-Disposition", ""},
 		{"/dte/information", "Cache-Control", "no-store"}, {"/dte/information", "Content-Type", "application/json"},
 	} {
 		ctx := a.ask(1, "GET", c.path, "")
@@ -132,7 +152,7 @@ func TestAnswer_Headers(t *testing.T) {
 	a.ask(9, "GET", "/dte/information", "")
 	values := metrictest.Values(t, a.g.metrics.requests)
 	for _, want := range []string{"2xx//dte/information 2", "4xx//dte/information 1", "4xx//dte/cierre 2",
-		"2xx//dte/cierre 2"} {
+		"2xx//dte/cierre 7"} {
 		name, n, _ := strings.Cut(want, " ")
 		if got := fmt.Sprint(values["dte_http_requests_total/"+name]); got != n {
 			t.Errorf("%s requests of %s, want %s: %v", got, name, n, values)

@@ -96,7 +96,8 @@ func (s *said) Changes(context.Context, uint64, record.Caller) ([]documents.Late
 }
 func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ record.Caller,
 	_ time.Time) (*documents.Closing, error) {
-	return &documents.Closing{Kind: "X", Date: date, Ambiente: "TEST", Groups: []documents.ClosingGroup{},
+	return &documents.Closing{Kind: "X", Date: date, Ambiente: "TEST", Establishment: "M001", PointOfSale: "P001",
+		Groups: []documents.ClosingGroup{},
 		Series: []documents.ClosingSeries{}, Payments: []documents.ClosingPayment{}}, s.err
 }
 func (s *said) CloseDay(ctx context.Context, date string, c record.Caller) (*documents.Closing, bool, error) {

@@ -22,6 +22,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/adminapi"
@@ -32,6 +33,11 @@ import (
 func (h *heard) Printed(_ context.Context, code dte.Code, c record.Caller, layout string, escpos bool) ([]byte,
 	error) {
 	h.asked += fmt.Sprint("print ", c.TokenID, " ", c.Point.BranchID, " ", layout, " ", escpos, "; ")
+	return []byte("%PDF-"), h.err
+}
+
+func (h *heard) PrintSlip(_ context.Context, c record.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error) {
+	h.asked += fmt.Sprint("; slip ", c.TokenID, " ", s.Title != "", " ", layout, " ", escpos)
 	return []byte("%PDF-"), h.err
 }
 
@@ -166,6 +172,16 @@ func TestEffects(t *testing.T) {
 			nil, 200, "resend a@b.example; ", "emailEnviado", ""},
 		"resend to what is no address": {1, "POST", "/dte/resend/" + saidCode, `{"email":"a"}`, nil, nil, 400,
 			"", `"path":"email"`, ""},
+		"a closing to read": {1, "GET", "/dte/cierre?fecha=2026-01-02", "", nil, nil, 200, "2026-01-02 false 5",
+			`"clase":"X"`, ""},
+		"a closing on paper": {1, "GET", "/dte/cierre?fecha=2026-01-02&format=view", "", nil, nil, 200,
+			"2026-01-02 false 5; slip 1 true ticket80 false", "%PDF-", ""},
+		"a closing on 58 mm": {1, "GET", "/dte/cierre?fecha=2026-01-02&format=download&layout=ticket58", "", nil, nil, 200,
+			"2026-01-02 false 5; slip 1 true ticket58 false", "%PDF-", ""},
+		"a closing for a thermal printer": {1, "GET", "/dte/cierre?fecha=2026-01-02&clase=X&format=escpos&layout=ticket58",
+			"", nil, nil, 200, "2026-01-02 true 5; slip 1 true ticket58 true", "%PDF-", ""},
+		"a closing that is refused": {1, "GET", "/dte/cierre?fecha=2026-01-02&format=view", "", nil, refused, 403,
+			"2026-01-02 false 5", "no", "%PDF-"},
 		"a closing with a body": {1, "POST", "/dte/cierre", `{"fecha":"x"}`, nil, nil, 400, "",
 			"no lleva cuerpo", ""},
 		"a closing with an empty body": {1, "POST", "/dte/cierre", " {} ", nil, nil, 201, "",

@@ -407,6 +407,34 @@ func TestDeliver_Archive(t *testing.T) {
 	})
 }
 
+// TestDeliver_ArchiveInvalidated: a document that was invalidated before the archive could take it is archived as MH
+// sealed it, because a file of the archive never changes; what is printed from then on has the mark.
+func TestDeliver_ArchiveInvalidated(t *testing.T) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, _ *enginetest.PostOffice) {
+		ctx, caller := context.Background(), enginetest.TestCaller(1)
+		shelf.Answering(503)
+		r := b.Issue(enginetest.SaleTo("a", ""))
+		sealed, err := b.Engine.Outbox().Printed(ctx, enginetest.CodeOf(r), caller, "letter", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Engine.Invalidate(ctx, enginetest.Invalidation(r, 2, "")); err != nil {
+			t.Fatal(err)
+		}
+		shelf.Answering(0)
+		time.Sleep(outbox.PauseMost + time.Second)
+		marked, err := b.Engine.Outbox().Printed(ctx, enginetest.CodeOf(r), caller, "letter", false)
+		if got := shelf.Get(r.PDFURL); err != nil || string(got) != string(sealed) || string(got) == string(marked) {
+			t.Errorf("archived %d bytes, printed %d before and %d after: %v", len(got), len(sealed), len(marked), err)
+		}
+		file, err := b.Engine.Outbox().Archivo(ctx, enginetest.CodeOf(r), caller)
+		if err != nil || string(shelf.Get(r.JSONURL)) != string(file) {
+			t.Errorf("%s holds %.100s, %v", r.JSONURL, shelf.Get(r.JSONURL), err)
+		}
+	})
+}
+
 // A store that refuses the branch, or is full, causes an alert and loses nothing: the archive catches up.
 func TestDeliver_ArchiveRefuses(t *testing.T) {
 	for _, status := range []int{403, 507} {

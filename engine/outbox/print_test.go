@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/fairqueue"
@@ -64,5 +66,42 @@ func TestPrinted_Shares(t *testing.T) {
 	w.Clock.Set(w.Now().Add(refused.RetryAfter))
 	if _, err := box.Printed(ctx, code, hog, "ticket80", false); err != nil {
 		t.Errorf("after its wait: %v", err)
+	}
+}
+
+// TestPrintable: what a print shows beside the document, by the document's state.
+func TestPrintable(t *testing.T) {
+	at := time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC) // the 21st in El Salvador
+	answered := &authority.Response{FhProcesamiento: "21/11/2026 20:59:58"}
+	for name, c := range map[string]struct {
+		estado string
+		event  *record.Invalidation
+		want   pdf.Document // without JSON
+	}{
+		"processed":   {record.EstadoProcessed, nil, pdf.Document{Seal: "S", Received: "R"}},
+		"contingency": {record.EstadoContingency, nil, pdf.Document{State: pdf.Contingency}},
+		"an invalidation that waits": {record.EstadoProcessed, &record.Invalidation{Code: "E", At: at},
+			pdf.Document{Seal: "S", Received: "R"}},
+		"invalidated, as MH says": {record.EstadoInvalidated, &record.Invalidation{Code: "E", At: at, Reason: "error",
+			Response: answered}, pdf.Document{State: pdf.Invalidated, Seal: "S", Received: "R",
+			Note: "Invalidado el 21/11/2026 20:59:58\nEvento E\nMotivo: error"}},
+		"invalidated, without a reason": {record.EstadoInvalidated, &record.Invalidation{Code: "E", At: at,
+			Response: answered}, pdf.Document{State: pdf.Invalidated, Seal: "S", Received: "R",
+			Note: "Invalidado el 21/11/2026 20:59:58\nEvento E"}},
+		"invalidated, without MH's time": {record.EstadoInvalidated, &record.Invalidation{Code: "E", At: at,
+			Response: new(authority.Response)}, pdf.Document{State: pdf.Invalidated, Seal: "S", Received: "R",
+			Note: "Invalidado el 21/11/2026 21:04:05\nEvento E"}},
+		"invalidated, without an answer": {record.EstadoInvalidated, &record.Invalidation{Code: "E", At: at},
+			pdf.Document{State: pdf.Invalidated, Seal: "S", Received: "R",
+				Note: "Invalidado el 21/11/2026 21:04:05\nEvento E"}},
+		"invalidated by an event that is lost": {record.EstadoInvalidated, nil,
+			pdf.Document{State: pdf.Invalidated, Seal: "S", Received: "R"}},
+	} {
+		d := outbox.Printable(&record.View{JSON: []byte("{}"), Sello: "S", Estado: c.estado, Invalidation: c.event,
+			Response: &authority.Response{FhProcesamiento: "R"}})
+		c.want.JSON = d.JSON
+		if got, want := fmt.Sprintf("%+v", d), fmt.Sprintf("%+v", c.want); got != want || string(d.JSON) != "{}" {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

@@ -72,9 +72,11 @@ func TestOwnHost(t *testing.T) {
 	loopback, lan := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7),
 		Port: 9090}
 	for host, own := range map[string]bool{"": true, "localhost:9090": true, "LOCALHOST": true, "127.0.0.1:9090": true,
-		"[::1]:9090": true, "::1": true,
+		"[::1]:9090": true, "[::1]": true, "::1": true, "127.0.0.1": true, "LocalHost:80": true, "localhost.": false,
+		"[evil.example]:9090": false, "[evil.example]": false,
 		"evil.example:9090": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "caja": false} {
-		if OwnHost(loopback, host) != own || !OwnHost(lan, host) {
+		if OwnHost(loopback, host) != own || OwnHost(&net.TCPAddr{IP: net.IPv6loopback}, host) != own ||
+			!OwnHost(lan, host) || !OwnHost(nil, host) {
 			t.Errorf("%q: own is not %v", host, own)
 		}
 	}
