@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"strconv"
 	"strings"
@@ -30,12 +31,16 @@ type NumberGuard struct {
 	log     *slog.Logger
 	ahead   atomic.Pointer[refusal.Error] // the refusal of every new document, or nil
 	series  prometheus.Gauge
+	// What AskArchive has found, for the call after an error: to read a chain's archive may take hours.
+	lacking  map[string]uint64 // the highest numbers of the documents that the store lacks
+	compared map[string]int    // how many documents of a folder were enough: few, many or all
 }
 
 // NewNumberGuard returns a guard. The store keeps the stopped series: a restart does not resume them.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
+		lacking: make(map[string]uint64), compared: make(map[string]int),
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 			Help: "Series for which MH or the archive knows a higher number than the store; above 0 nothing new is " +
 				"issued before dtectl recover."})}
@@ -127,22 +132,21 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // sale waits only some seconds, and then many, because other branches may archive very many. The codes, by which a list
 // is ordered, are random: if 1 % of the documents are of this branch, many show one with near certainty. Once one shows
 // that the store lacks documents, all are read, from the last day on: the highest number of each series counts.
-const few, many, all = 20, 500, -1
+const few, many, all = 20, 500, math.MaxInt
 
 // No branch gives so many numbers: who forges one in the archive must not make recover move a series to its end.
 const farAhead = 1_000_000_000
 
 // AskArchive looks in the archive for documents of the given points of sale and types with higher numbers than the
 // store, dated from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the
-// store's.
+// store's; the next call goes on with the folder of the error. Only one call may run at a time.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, types []string, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
 	}
-	lacking := make(map[string]uint64) // the highest numbers of the documents that the store lacks
 	for _, most := range []int{few, many, all} {
 		first := from.Add(-24 * time.Hour)
-		for day := to; !day.Before(first) && (most == all) == (len(lacking) > 0); day = day.AddDate(0, 0, -1) {
+		for day := to; !day.Before(first) && (most == all) == (len(g.lacking) > 0); day = day.AddDate(0, 0, -1) {
 			for _, document := range types {
 				series := make(map[string]string) // by what precedes the number in a control number
 				for _, p := range points {
@@ -151,17 +155,22 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, typ
 				}
 				folder := path.Dir(archive.Key(g.issuer.Slug, strings.ToLower(record.AmbienteName(g.issuer.Ambiente)),
 					dte.Date(day), document, "", "json")) + "/"
-				if err := g.weighFolder(ctx, folder, series, most, lacking); err != nil {
+				if g.compared[folder] >= most {
+					continue
+				}
+				if err := g.weighFolder(ctx, folder, series, most); err != nil {
 					return err
 				}
+				g.compared[folder] = most
 			}
 		}
 	}
+	clear(g.lacking)
+	clear(g.compared)
 	return nil
 }
 
-func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string, most int,
-	lacking map[string]uint64) error {
+func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string, most int) error {
 	read := 0
 	for o, err := range g.archive.List(ctx, folder) {
 		if err != nil {
@@ -172,7 +181,7 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 			continue // this product did not write the object
 		}
 		if _, err = g.store.Get(storage.Code(code)); errors.Is(err, storage.ErrNotFound) {
-			err = g.weighUnknown(ctx, o.Key, series, lacking)
+			err = g.weighUnknown(ctx, o.Key, series)
 			read++
 		}
 		if err != nil && !errors.Is(err, archive.ErrCold) {
@@ -187,10 +196,9 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 	return nil
 }
 
-// weighUnknown notes the number of an archived document of one of the series in lacking. It stops the numbering if the
-// number is above that in lacking and above the last number of its series in the store.
-func (g *NumberGuard) weighUnknown(ctx context.Context, key string, series map[string]string,
-	lacking map[string]uint64) error {
+// weighUnknown notes in g.lacking the number of an archived document of one of the series. It stops the numbering if
+// the number is above the one noted before and above the last number of its series in the store.
+func (g *NumberGuard) weighUnknown(ctx context.Context, key string, series map[string]string) error {
 	o, err := g.archive.Fetch(ctx, key, archive.MaxDocument)
 	if err != nil && !errors.Is(err, archive.ErrTooLarge) && !errors.Is(err, archive.ErrNotFound) {
 		return err
@@ -207,10 +215,10 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, series map[s
 		return nil //nolint:nilerr // as above
 	}
 	here, err := g.store.LastNumber(name)
-	if err != nil || there <= lacking[name] || there > here+farAhead {
+	if err != nil || there <= g.lacking[name] || there > here+farAhead {
 		return err
 	}
-	if lacking[name] = there; there > here {
+	if g.lacking[name] = there; there > here {
 		g.stopNumbering([]storage.Witness{{Medium: byArchive, Path: key,
 			Series: []storage.Lead{{Series: name, Here: here, There: there}}}})
 	}

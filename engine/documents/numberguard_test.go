@@ -277,3 +277,67 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
+
+// TestAskArchive_GoesOn: after an error, the next call reads again only the folder in which the error was.
+func TestAskArchive_GoesOn(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		of     string // the documents' point of sale
+		fails  int    // this read
+		reads  int
+		behind string
+	}{
+		// of the three days: few of the last, and all
+		"its own": {"M001P001", 65, few + 3*30 + (65 - few - 30), "el 129 de"},
+		// few of each, and many
+		"others'": {"M002P001", 3*few + 65, 3*few + 3*30 + (65 - 2*30), "nil"},
+	} {
+		objects, read := bucket{}, make(map[string]int)
+		for day := range 3 {
+			for i := range 30 {
+				objects[archive.Key("tienda", "test", dte.Date(now.AddDate(0, 0, -day)), "01",
+					dte.Code{byte(day), byte(i)}.String(), "json")] = fmt.Appendf(nil,
+					`{"identificacion":{"numeroControl":"DTE-01-%s-%015d"}}`, c.of, 100-30*day+i)
+			}
+		}
+		shelf, err := archive.New(archive.Options{Endpoint: "http://s3.example", Bucket: "documentos", AccessKey: "a",
+			Secret: "s", PathStyle: true, Transport: breaking{objects, read, c.fails}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := NewNumberGuard(guarded(t, now), record.Issuer{Slug: "tienda", Ambiente: "00"}, shelf, quiet)
+		points := []record.Point{{Establishment: "M001", PointOfSale: "P001"}}
+		for call, fails := range []bool{true, false} {
+			if err := g.AskArchive(t.Context(), points, []string{"01"}, now.AddDate(0, 0, -1), now); (err != nil) != fails {
+				t.Fatalf("%s: call %d: %v", name, call, err)
+			}
+		}
+		if n := sumOf(read); n != c.reads || len(read) != len(objects) ||
+			!strings.Contains(fmt.Sprint(g.Behind()), c.behind) {
+			t.Errorf("%s: %d reads of %d objects: %v", name, n, len(read), g.Behind())
+		}
+	}
+}
+
+func sumOf(read map[string]int) (n int) {
+	for _, times := range read {
+		n += times
+	}
+	return n
+}
+
+// breaking fails one read of an object, by its place among all reads, and counts the reads of each object.
+type breaking struct {
+	http.RoundTripper
+	read  map[string]int
+	which int
+}
+
+func (b breaking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("list-type") == "" {
+		if b.read[r.URL.Path]++; sumOf(b.read) == b.which {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
