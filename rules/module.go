@@ -208,7 +208,7 @@ func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close(ctx, false))
 	}
-	if h.unloads() {
+	if h.options.UnloadAfter > 0 && h.cache != nil { // without a cache, compiling would delay the next sale by a second
 		c.packed, c.called = pack(metered), false
 		c.look = time.AfterFunc(h.options.UnloadAfter, c.unloadIfIdle)
 	}
@@ -362,9 +362,6 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 // A branch has a module for each document type, and issues only two or three types. A loaded module takes some 12 MiB:
 // machine code, the engine's data, and an instance. A module without calls is therefore unloaded, except its
 // description and its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
-
-// unloads reports whether idle modules are unloaded. Without a cache, compiling would delay the next sale by a second.
-func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
 
 // unloadIfIdle unloads the module if it was not called since the last check, or checks again later.
 func (c *code) unloadIfIdle() {

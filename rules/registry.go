@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,7 @@ func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) 
 	if !ok {
 		return r, nil
 	}
-	budget := h.options.Fuel
-	if b.Manifest.Fuel > 0 {
-		budget = b.Manifest.Fuel
-	}
+	budget := cmp.Or(b.Manifest.Fuel, h.options.Fuel)
 	if budget > h.options.MaxFuel {
 		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are allowed", ErrModule, budget,
 			h.options.MaxFuel)

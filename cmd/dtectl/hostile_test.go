@@ -136,13 +136,14 @@ director = {public = "director.pub", key = "director.jwe", passphrase_file = "di
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	b.Must(err)
 	box := fleetproto.Signer{ID: "box", Private: private}
-	status, err := centre.Identity().Seal(&fleetproto.Status{Branch: "centro", Group: "tiendas",
+	chain := fleetproto.Chain{Name: "cadena", Ambiente: "00"}
+	status, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "tiendas",
 		Key: fleetproto.EncodeKey(public), Sequence: 1, At: time.Now(), Program: hostile, Name: hostile,
 		NotReady: []string{hostile}, Desired: fleetproto.Reached{Trouble: hostile},
 		Rollout: &fleetproto.Progress{Name: "r1", Stage: fleetproto.StageRefused, Reason: hostile},
 		Copy:    &fleetproto.Shipped{Why: hostile}}, box)
 	b.Must(err)
-	act, err := centre.Identity().Seal(&fleetproto.Act{Branch: "centro", Number: 1, At: time.Now(),
+	act, err := chain.Seal(&fleetproto.Act{Branch: "centro", Number: 1, At: time.Now(),
 		What: fleetproto.ActRefused, Rule: hostile, Rollout: hostile, Reason: hostile}, box)
 	b.Must(err)
 	b.Must(opened.Overwrite(b.T.Context(), fleetproto.StatusKey("centro", 0), status))

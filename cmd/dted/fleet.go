@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,9 +139,7 @@ func (s *status) describe(w *fleetproto.Status) {
 func firstDeadline(owed *engine.Backlog) (first time.Time) {
 	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline,
 		owed.RefusedDeadline} {
-		if !at.IsZero() {
-			records.Earliest(&first, at)
-		}
+		records.Earliest(&first, at)
 	}
 	return first
 }
@@ -300,12 +299,9 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 
 // sold reports whether a rule of the same generation is in force in the branch.
 func (c *centreRules) sold(m *bundle.Manifest) bool {
-	for _, b := range c.shelf.List().Rules {
-		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && b.State == string(fleet.Live) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.shelf.List().Rules, func(b rulestore.ShownBundle) bool {
+		return b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && b.State == string(fleet.Live)
+	})
 }
 
 var _ fleet.Rules = (*centreRules)(nil)

@@ -191,10 +191,9 @@ func openingHours(branch config.Branch, now func() time.Time) prometheus.Collect
 		if !ok {
 			return
 		}
-		gauge := func(name, help string, at time.Time) { records.SendGauge(ch, name, help, at) }
-		gauge("dte_branch_opens_timestamp_seconds", "When the current opening began, or the next one begins.",
-			first.From)
-		gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
-		gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)
+		records.SendGauge(ch, "dte_branch_opens_timestamp_seconds",
+			"When the current opening began, or the next one begins.", first.From)
+		records.SendGauge(ch, "dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
+		records.SendGauge(ch, "dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -124,7 +125,8 @@ func TestOwn_Constrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour),
+		NotAfter:    now.Add(time.Hour),
 		DNSNames:    []string{"bank.example", "evilcaja.example", "caja.example", "1.caja.example", "CAJA.example"},
 		IPAddresses: []net.IP{{8, 8, 8, 8}, {10, 9, 8, 7}, {192, 168, 0, 1}}}
 	signer, err := o.signer()
@@ -144,7 +146,7 @@ func TestOwn_Constrained(t *testing.T) {
 	// One forged name spoils a certificate: each name has its own. May agrees with what clients believe.
 	forged := 0
 	for _, name := range append(slices.Clone(c.DNSNames), "8.8.8.8", "10.9.8.7", "192.168.0.1") {
-		alone := &x509.Certificate{SerialNumber: serial(), NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}
+		alone := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}
 		if ip := net.ParseIP(name); ip != nil {
 			alone.IPAddresses = []net.IP{ip}
 		} else {
@@ -188,7 +190,8 @@ func TestOwn_ServersOnly(t *testing.T) {
 	for name, usage := range map[string]x509.ExtKeyUsage{"server": x509.ExtKeyUsageServerAuth,
 		"client": x509.ExtKeyUsageClientAuth,
 		"mail":   x509.ExtKeyUsageEmailProtection, "program": x509.ExtKeyUsageCodeSigning} {
-		leaf := &x509.Certificate{SerialNumber: serial(), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour),
+			NotAfter:    now.Add(time.Hour),
 			DNSNames:    []string{"caja.example"},
 			ExtKeyUsage: []x509.ExtKeyUsage{usage, x509.ExtKeyUsageAny}}
 		der, err := x509.CreateCertificate(nil, leaf, ca, signer.Public(), signer)

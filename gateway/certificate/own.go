@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -69,7 +68,7 @@ func (o *Own) Create() error {
 	host, _ := os.Hostname()
 	names, addresses := split(append(boxNames(), o.Names...))
 	t := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host},
+		Subject:   pkix.Name{CommonName: "DTE gateway " + host},
 		NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 		// For TLS servers only: the authority's signatures are not valid for mail or programs.
@@ -125,7 +124,7 @@ func (o *Own) Renew() error {
 	if until.After(authority.NotAfter) {
 		until = authority.NotAfter
 	}
-	certificate, key, err := signed(&x509.Certificate{SerialNumber: serial(), Subject: pkix.Name{CommonName: names[0]},
+	certificate, key, err := signed(&x509.Certificate{Subject: pkix.Name{CommonName: names[0]},
 		NotBefore: o.Now().Add(-backdated), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, DNSNames: names, IPAddresses: addresses}, authority, signer)
@@ -295,13 +294,6 @@ func address(name string) net.IP {
 		return four
 	}
 	return ip
-}
-
-func serial() *big.Int {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails since Go 1.24
-	b[0] &= 0x7f
-	return new(big.Int).SetBytes(b)
 }
 
 // Fingerprint returns the SHA-256 of a certificate in hex: openssl x509 -fingerprint -sha256 without the colons.

@@ -54,7 +54,12 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		schemas = schemas.With("SolicitudCorreccion", schemas.Get("SolicitudCorreccion").With("anyOf",
 			dte.Arr(correctable...)))
 	}
-	if slices.ContainsFunc(known, singular) { // then cuerpoDocumento is a list or an object
+	// A type of which a member goes to the line has one object in the place of the list of lines.
+	if slices.ContainsFunc(known, func(t *bundle.Type) bool {
+		return t.Form != nil && slices.ContainsFunc(t.Form.Members, func(m bundle.Member) bool {
+			return strings.HasPrefix(m.To, bundle.ToLine)
+		})
+	}) {
 		for _, within := range []string{"Documento", "RespuestaValidacion.properties.data"} {
 			schemas = replaced(schemas, dte.Obj(), strings.Split(within+".properties.cuerpoDocumento", ".")...)
 		}
@@ -63,13 +68,6 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		With("components", components.With("schemas", dte.Obj(append(c.schemas, schemas.Members()...)...)))
 	members := slices.DeleteFunc(slices.Clone(doc.Members()), func(m dte.Member) bool { return m.Name == groupsOf })
 	return dte.Obj(members...).Append(nil), nil
-}
-
-// singular reports whether a type's documents have one object in the place of the list of lines.
-func singular(t *bundle.Type) bool {
-	return t.Form != nil && slices.ContainsFunc(t.Form.Members, func(m bundle.Member) bool {
-		return strings.HasPrefix(m.To, bundle.ToLine)
-	})
 }
 
 // replaced returns v with another value in the place that path names.

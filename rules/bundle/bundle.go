@@ -211,9 +211,9 @@ func Write(parts map[string][]byte, m Manifest, signers ...Signer) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("encoding manifest: %w", err)
 	}
-	text, err := sign(payload, signers)
+	text, err := signed.Sign(payload, signers...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("signing bundle: %w", err)
 	}
 	data, err := pack(text, parts)
 	if err != nil {

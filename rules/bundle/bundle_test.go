@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"dtegate/rules/signed"
 )
 
 func key(t testing.TB, id byte) (Key, Signer) {
@@ -130,7 +132,7 @@ func unlimited(t *testing.T, parts map[string][]byte, m Manifest, s Signer) (dat
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := sign(payload, []Signer{s})
+	text, err := signed.Sign(payload, s)
 	if err != nil {
 		t.Fatal(err)
 	}

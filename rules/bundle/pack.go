@@ -86,36 +86,25 @@ func (f *file) content(limit int64) ([]byte, error) {
 func pack(signed string, parts map[string][]byte) ([]byte, error) {
 	var files []file
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		f, err := compress(name, parts[name])
-		if err != nil {
-			return nil, fmt.Errorf("writing bundle: %w", err)
-		}
-		files = append(files, f)
+		files = append(files, compress(name, parts[name]))
 	}
 	return packAround(signed, files)
 }
 
-func packAround(signed string, parts []file) (data []byte, err error) {
-	envelope, err := compress(signature, []byte(signed))
-	if err == nil {
-		data, err = assemble(append([]file{envelope}, parts...))
-	}
+func packAround(signed string, parts []file) ([]byte, error) {
+	data, err := assemble(append([]file{compress(signature, []byte(signed))}, parts...))
 	if err != nil {
 		return nil, fmt.Errorf("writing bundle: %w", err)
 	}
 	return data, nil
 }
 
-func compress(name string, data []byte) (file, error) {
+func compress(name string, data []byte) file {
 	var raw bytes.Buffer
-	w, err := flate.NewWriter(&raw, flate.DefaultCompression)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	return file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()}, err
+	w, _ := flate.NewWriter(&raw, flate.DefaultCompression) // the level is a constant
+	_, _ = w.Write(data)                                    // cannot fail: raw is in memory
+	_ = w.Close()
+	return file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()}
 }
 
 var written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -115,14 +115,6 @@ func (k Keys) missing(found []signed.Found, signers []string) string {
 		strings.Join(pinned, ", "))
 }
 
-func sign(payload []byte, signers []Signer) (string, error) {
-	text, err := signed.Sign(payload, signers...)
-	if err != nil {
-		return "", fmt.Errorf("signing bundle: %w", err)
-	}
-	return text, nil
-}
-
 // Cosign adds a signature to a bundle that one of the known keys has signed. The signers can thus work on different
 // machines. The bundle keeps its digest.
 func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
@@ -130,9 +122,9 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adding a signature: %w", err)
 	}
-	added, err := sign(b.payload, []Signer{s})
+	added, err := signed.Sign(b.payload, s)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("signing bundle: %w", err)
 	}
 	merged, err := merge(b.signed, added)
 	if err != nil {

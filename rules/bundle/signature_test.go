@@ -72,11 +72,7 @@ func TestCosign(t *testing.T) {
 // plainArchive is an archive of a source folder that nobody has signed.
 func plainArchive(t *testing.T) []byte {
 	t.Helper()
-	f, err := compress("manifest.json", []byte("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := assemble([]file{f})
+	data, err := assemble([]file{compress("manifest.json", []byte("{}"))})
 	if err != nil {
 		t.Fatal(err)
 	}

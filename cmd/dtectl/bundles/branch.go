@@ -155,7 +155,8 @@ func (c *listCommand) print(s *rulestore.Listing) error {
 			case r.Expires != "":
 				note = "no other bundle takes over then"
 			}
-			return []any{r.Name, r.Schema, r.Version, r.State, r.From, r.Until, short(r.Digest), r.Who, brief(note)}
+			return []any{r.Name, r.Schema, r.Version, r.State, r.From, r.Until, fmt.Sprintf("%.12s", r.Digest), r.Who,
+				brief(note)}
 		})
 	if r := s.Return; r != nil {
 		term.Printf("returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
@@ -173,8 +174,6 @@ func (c *listCommand) print(s *rulestore.Listing) error {
 	}
 	return nil
 }
-
-func short(digest string) string { return digest[:min(12, len(digest))] }
 
 // brief returns the first line of a text, without the output of a trapped module, which may fill a page.
 func brief(text string) string {
@@ -234,7 +233,20 @@ func (c *cancelCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
 
 func (c *ruleTarget) step(ctx context.Context, b *adminclient.Gateway, act string, expired bool) error {
 	t := rulestore.Target{Name: c.Name, Schema: c.Schema, Version: c.Version, Expired: expired}
-	return takeStep(ctx, b, act, c.Reason, t)
+	var back rulestore.StepBack
+	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {c.Reason}}, t, &back); err != nil {
+		return err
+	}
+	if back.To.Name != "" {
+		term.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	}
+	if back.Expired != "" {
+		term.Printf("its last day was %s\n", back.Expired)
+	}
+	for _, r := range back.Off {
+		term.Printf("%s %s is retired\n", r.Name, r.Version)
+	}
+	return nil
 }
 
 type acknowledgeCommand struct {
@@ -248,30 +260,13 @@ func (*acknowledgeCommand) Help() string {
 
 // Run fails if a branch has not returned to an earlier bundle by itself.
 func (c *acknowledgeCommand) Run(ctx context.Context, b *adminclient.Gateway) error {
-	return takeStep(ctx, b, "acknowledge", c.Reason, rulestore.Target{})
-}
-
-// takeStep makes a branch roll back, reinstate or cancel a bundle, or acknowledge its own return to a bundle; act names
-// the verb.
-func takeStep(ctx context.Context, b *adminclient.Gateway, act, reason string, to rulestore.Target) error {
 	var back rulestore.StepBack
-	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to, &back); err != nil {
+	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/acknowledge", url.Values{"reason": {c.Reason}}, nil,
+		&back); err != nil {
 		return err
 	}
-	if act == "acknowledge" {
-		term.Printf("the return to %s %s of %s is acknowledged\n", back.To.Name, back.To.Version,
-			adminclient.Local(back.At))
-		return nil
-	}
-	if back.To.Name != "" {
-		term.Printf("%s %s is live\n", back.To.Name, back.To.Version)
-	}
-	if back.Expired != "" {
-		term.Printf("its last day was %s\n", back.Expired)
-	}
-	for _, r := range back.Off {
-		term.Printf("%s %s is retired\n", r.Name, r.Version)
-	}
+	term.Printf("the return to %s %s of %s is acknowledged\n", back.To.Name, back.To.Version,
+		adminclient.Local(back.At))
 	return nil
 }
 

@@ -85,9 +85,6 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	return nil
 }
 
-// defaultKeyID is the id of a key without an id in the flags or the configuration.
-const defaultKeyID = "central-it"
-
 // signerOf reads a signing key. If the configuration is readable and pins the key, the signer has the pinned id: a
 // branch refuses a signature that names the key by another id.
 func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err error) {
@@ -112,5 +109,5 @@ func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err e
 		return s, fmt.Errorf("--key-id %s: %s pins this key as %q, and a branch would refuse it under another name", id,
 			top.Config, pinned)
 	}
-	return bundle.Signer{ID: cmp.Or(id, pinned, defaultKeyID), Private: private}, nil
+	return bundle.Signer{ID: cmp.Or(id, pinned, "central-it"), Private: private}, nil
 }

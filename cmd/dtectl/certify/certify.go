@@ -227,8 +227,12 @@ func (r *Runner) givenUp(kind string) bool {
 
 // refusedTooOften gives up a kind after mostRefused consecutive refusals by MH. a is MH's last answer.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
-	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
-		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))
+	last := "no answer"
+	if a != nil {
+		last = a.Code + " " + a.Text
+	}
+	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, last),
+		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, last))
 }
 
 func (r *Runner) stop(kind, why, motive string) {

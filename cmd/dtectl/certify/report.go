@@ -126,13 +126,6 @@ func refusal(kind, code string, a *answer) Refusal {
 	return f
 }
 
-func answerText(a *answer) string {
-	if a == nil {
-		return "no answer"
-	}
-	return a.Code + " " + a.Text
-}
-
 func name(kind string) string {
 	if t := types[kind]; t != nil {
 		return t.Es

@@ -47,7 +47,11 @@ func (r *Runner) send(ctx context.Context) error {
 				return fmt.Errorf("%w: waited for %v; run it again, it goes on where it stopped", ErrAway,
 					waited.Round(time.Second))
 			}
-			r.say(r.waitsFor())
+			what := fmt.Sprintf("waiting for MH to decide %d records", r.undecided())
+			if p := r.status.Owed.Contingency; p != nil {
+				what = "MH has not answered since " + p.Began.Format(time.TimeOnly) + ": waiting"
+			}
+			r.say(what)
 			if err := fairqueue.Sleep(ctx, poll); err != nil {
 				return err
 			}
@@ -101,13 +105,6 @@ func (r *Runner) undecided() (n int) {
 		n += c.Waiting
 	}
 	return n
-}
-
-func (r *Runner) waitsFor() string {
-	if p := r.status.Owed.Contingency; p != nil {
-		return "MH has not answered since " + p.Began.Format(time.TimeOnly) + ": waiting"
-	}
-	return fmt.Sprintf("waiting for MH to decide %d records", r.undecided())
 }
 
 // next returns the kind with the smallest share done, so that the kinds are mixed as in a shop; "" if nothing can be
@@ -211,10 +208,8 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 		return
 	}
 	f := Refusal{Kind: kind, By: "branch", Code: no.Type, Text: no.Message, Documents: 1}
-	for i, e := range no.Errors {
-		if i == 0 {
-			f.Field, f.Text = e.Path, e.Message
-		}
+	if len(no.Errors) > 0 {
+		f.Field, f.Text = no.Errors[0].Path, no.Errors[0].Message
 	}
 	r.invalid[kind]++
 	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized

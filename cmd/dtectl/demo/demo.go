@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 )
 
@@ -106,7 +107,12 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
 	for {
-		if await(ctx, func() error { return stopped(pidFile) }) != nil {
+		if await(ctx, func() error {
+			if _, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop"); err == nil {
+				return errors.New("the process was told to stop")
+			}
+			return nil
+		}) != nil {
 			return nil
 		}
 		cmd := start()
@@ -139,13 +145,6 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 		}
 		pause = min(2*pause, 5*time.Second)
 	}
-}
-
-func stopped(pidFile string) error {
-	if _, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop"); err == nil {
-		return errors.New("the process was told to stop")
-	}
-	return nil
 }
 
 // await calls try until it succeeds; when ctx ends, it returns the last error.
@@ -181,6 +180,10 @@ func Await(ctx context.Context, url string) error {
 }
 
 func (d *Demo) greet(w io.Writer) {
+	day := ""
+	if d.ahead != 0 {
+		day = ", and it is " + dte.Date(time.Now().Add(d.ahead))
+	}
 	term.Fprintf(w, strings.TrimLeft(`
 The branch is open%[8]s.
   tills       http://%[1]s      (token in %[2]s/pos.token)
@@ -197,7 +200,7 @@ A tax credit voucher (DTE-03):
   curl -sS http://%[1]s/dte/dte03 -H "x-api-token: $(cat %[2]s/pos.token)" \
     -H 'Content-Type: application/json' -d '%[7]s'
 
-`, "\n"), d.API, d.shown, d.Ops, d.authority, d.manage, saleFE, SaleCCF, d.day())
+`, "\n"), d.API, d.shown, d.Ops, d.authority, d.manage, saleFE, SaleCCF, day)
 }
 
 const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678",` +

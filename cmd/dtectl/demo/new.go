@@ -233,13 +233,6 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 	return before + wanted.Sub(is), nil
 }
 
-func (d *Demo) day() string {
-	if d.ahead == 0 {
-		return ""
-	}
-	return ", and it is " + dte.Date(time.Now().Add(d.ahead))
-}
-
 const (
 	demoNIT = "06141804941035"
 	demoNRC = "2390516"

@@ -66,8 +66,9 @@ func (c *Command) ProvideChain() (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chain{Store: a, Identity: settings.Identity(), Director: fleetproto.Key{ID: directorID, Public: public},
-		Cache: settings.Cache, Now: time.Now, Who: adminclient.Who(), Config: settings,
+	return &Chain{Store: a, Identity: fleetproto.Chain{Name: settings.Chain, Ambiente: settings.Ambiente},
+		Director: fleetproto.Key{ID: directorID, Public: public}, Cache: settings.Cache, Now: time.Now,
+		Who: adminclient.Who(), Config: settings,
 		Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
 			return fleetproto.Signer{ID: directorID, Private: private}, err

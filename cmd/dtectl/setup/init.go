@@ -224,10 +224,7 @@ type TLS struct {
 type tlsShowCommand struct{}
 
 func (*tlsShowCommand) Run(cfg *config.Config) error {
-	return showTLS(cfg.BoxAuthority())
-}
-
-func showTLS(own *certificate.Own) error {
+	own := cfg.BoxAuthority()
 	authority, err := own.Authority()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the box has no authority of its own: dtectl tls new makes one: %w", err)
@@ -272,5 +269,5 @@ func (c *tlsNewCommand) Run(cfg *config.Config) error {
 	if err := own.Create(); err != nil {
 		return err
 	}
-	return showTLS(own)
+	return new(tlsShowCommand).Run(cfg)
 }

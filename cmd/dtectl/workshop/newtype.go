@@ -2,6 +2,7 @@ package workshop
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -79,10 +80,7 @@ type newType struct {
 func (t *newType) part(name string) dte.Value { return t.schema.Get("properties").Get(name) }
 
 func (t *newType) title() string {
-	if title := t.schema.Get("title").Text(); title != "" {
-		return title
-	}
-	return "the type " + t.document
+	return cmp.Or(t.schema.Get("title").Text(), "the type "+t.document)
 }
 
 func kindOf(s dte.Value) (kind string, nullable bool) {
@@ -194,12 +192,8 @@ func (t *newType) read() {
 // isDue reports whether an object requires a member and does not permit null.
 func isDue(object dte.Value, name string) bool {
 	_, nullable := kindOf(object.Get("properties").Get(name))
-	for i := range object.Get("required").Len() {
-		if object.Get("required").Index(i).Text() == name {
-			return !nullable
-		}
-	}
-	return false
+	return !nullable && slices.ContainsFunc(object.Get("required").Items(),
+		func(v dte.Value) bool { return v.Text() == name })
 }
 
 // describe returns a member's description in form.json. to is the object that contains the member in the facts.
@@ -245,11 +239,9 @@ func describe(name, to string, s dte.Value, due bool, depth int) string {
 
 // sample returns a guess of a value that a schema accepts.
 func sample(s dte.Value) dte.Value {
-	if e := s.Get("enum"); e.Len() > 0 {
-		for i := range e.Len() {
-			if !e.Index(i).IsNull() {
-				return e.Index(i)
-			}
+	for _, v := range s.Get("enum").Items() {
+		if !v.IsNull() {
+			return v
 		}
 	}
 	kind, nullable := kindOf(s)

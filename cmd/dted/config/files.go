@@ -25,10 +25,7 @@ func WriteFile(path string, data []byte) error {
 	if _, err = f.Write(data); err == nil {
 		err = f.Sync()
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -40,11 +37,10 @@ func WriteFile(path string, data []byte) error {
 // SyncFolder makes the file names of a folder durable.
 func SyncFolder(path string) error {
 	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err != nil {
 		return fmt.Errorf("syncing %s: %w", path, err)
 	}
 	return nil

@@ -109,11 +109,6 @@ func (c *Config) overlay() {
 	}
 }
 
-// Identity returns the chain's name and ambiente, which every signed object names.
-func (c *Centre) Identity() fleetproto.Chain {
-	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
-}
-
 // OpenStore returns the chain's store and sends no request to it.
 func (c *Centre) OpenStore() (*archive.Archive, error) {
 	return c.Store.open("store", StoreConnections)

@@ -202,7 +202,12 @@ func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) 
 			return err
 		}},
 		{"admin token", func() (err error) { in.Admin, err = adminToken(c.Ops.AdminTokenFile); return err }},
-		{"tokens", func() (err error) { in.Tokens, err = tokens(c); return err }},
+		{"tokens", func() (err error) {
+			if in.Tokens, err = LoadTokens(c.Tokens); err == nil {
+				err = in.Tokens.CheckPoints(c)
+			}
+			return err
+		}},
 		{"tls", func() error { return certificates(c) }},
 		{"delivery", func() (err error) { in.Delivery, err = delivery(c, o); return err }},
 		{"delivery", func() (err error) {
@@ -272,14 +277,6 @@ func adminToken(file string) (digest [32]byte, err error) {
 			len(token), adminTokenLength)
 	}
 	return sha256.Sum256([]byte(token)), nil
-}
-
-func tokens(c *Config) (*TokenFile, error) {
-	file, err := LoadTokens(c.Tokens)
-	if err == nil {
-		err = file.CheckPoints(c)
-	}
-	return file, err
 }
 
 // certificates reads the encrypted listeners' certificates. The box's own certificate may be missing: the start makes

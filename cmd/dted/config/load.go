@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func (c *Config) presets() {
 	if f := c.Fleet; f != nil {
 		preset(&f.Key, c.Tokens, "fleet.key")
 		preset(&f.State, c.Tokens, "fleet.state")
-		if f.Store == nil {
-			f.Store = c.Archive
-		}
+		f.Store = cmp.Or(f.Store, c.Archive)
 	}
 }
 

@@ -198,8 +198,8 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_store_reserve_bytes", "Free space below which nothing new is issued.", int(g.disk.reserve))
 }
 
-// behindRetry is how long a till waits before it tries again: a person has to decide.
-const behindRetry = time.Minute
+// personRetry is how long a till waits before it tries again if a person has to decide.
+const personRetry = time.Minute
 
 // checkBehind returns nil while no other medium of the box knows a document that the store lacks. Otherwise the store
 // would use the missing documents' numbers again.
@@ -215,39 +215,36 @@ func checkBehind(list []storage.Witness) error {
 			series = append(series, fmt.Sprintf("%s hasta el %d, aquí el %d", l.Series, l.There, l.Here))
 		}
 	}
-	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
+	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: personRetry,
 		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
 		Message: "Otro medio del equipo conoce documentos que faltan en su base (" +
 			strings.Join(series[:min(3, len(series))], "; ") + "): no se emiten documentos nuevos hasta que soporte " +
 			"los concilie con dtectl recover"}
 }
 
-// chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
-const chainRetry = time.Minute
-
 // CheckEnrolled returns nil if this box is enrolled for its branch and not replaced. It also refuses a box that took no
 // point of sale because its store lacks numbers.
 func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	switch {
 	case s.Cloned:
-		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry, English: "Another copy of this " +
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: personRetry, English: "Another copy of this " +
 			"box runs, or this is an old image of it, or its store was recovered too low: nothing is numbered here " +
 			"until it is recovered and has another key",
 			Message: "Hay otra copia de este equipo, o este es una imagen vieja: no emite documentos; avise a soporte"}
 	case s.Replaced && s.Epoch == 0:
-		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: personRetry,
 			English: fmt.Sprintf("Another box has this branch (epoch %d), and this box was never enrolled: nothing is "+
 				"numbered here", s.Highest),
 			Message: "Otro equipo tiene esta sucursal, y este no está inscrito: no emite documentos; avise a soporte"}
 	case s.Replaced: // even if this box's key has the highest epoch again
-		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: personRetry,
 			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here "+
 				"until this box is recovered and has another key", s.Epoch),
 			Message: "Otro equipo tomó esta sucursal, y este ya no emite documentos; avise a soporte"}
 	case s.Behind != "" && len(s.Points) == 0:
 		return branchBehind(s)
 	case s.Epoch == 0:
-		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
+		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: personRetry,
 			English: "The chain's centre has not enrolled this box: nothing is numbered here",
 			Message: "La central no ha inscrito este equipo: no emite documentos; avise a soporte"}
 	}
@@ -255,7 +252,7 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 }
 
 func branchBehind(s fleet.Standing) *refusal.Error {
-	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
+	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: personRetry, English: s.Behind,
 		Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}
 }
 
@@ -275,13 +272,13 @@ func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	case !s.Numbers(point) && s.Behind != "":
 		return branchBehind(s)
 	case !s.Numbers(point):
-		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry, English: fmt.Sprintf(
+		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: personRetry, English: fmt.Sprintf(
 			"The enrolment of this box does not name point of sale %s%s: nothing is numbered there", at.Establishment,
 			at.PointOfSale),
 			Message: fmt.Sprintf("La central no ha inscrito el punto de venta %s%s en este equipo: avise a soporte",
 				at.Establishment, at.PointOfSale)}
 	case a.Closed(point, year):
-		return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: chainRetry,
+		return &refusal.Error{Code: refusal.CodePointClosed, RetryAfter: personRetry,
 			English: fmt.Sprintf("The chain's centre has closed point of sale %s%s for %d: nothing is numbered there",
 				at.Establishment, at.PointOfSale, year),
 			Message: fmt.Sprintf("La central cerró el punto de venta %s%s por el año %d: avise a soporte",

@@ -80,9 +80,7 @@ func (c *Clock) Check() error {
 	switch {
 	case c.contradicted:
 		c.suspect(c.skew, "la hora de Hacienda", "MH's")
-	case c.right.IsZero():
-		c.trust(now, elapsed)
-	case off < -back, off > ahead:
+	case !c.right.IsZero() && (off < -back || off > ahead):
 		c.suspect(off, "la última hora confiable", "the latest time that was right")
 	default:
 		c.trust(now, elapsed)
@@ -141,16 +139,14 @@ func (c *Clock) Observe(date string) {
 	defer c.mu.Unlock()
 	now := c.Now()
 	c.skew, c.known = now.Sub(said), true
-	switch {
-	case c.skew.Abs() <= clockNear:
-		c.disputed, c.contradicted, c.joined = false, false, false
-		c.anchor, c.anchored = now, c.Elapsed()
-		c.trust(now, c.anchored)
-		c.Answered()
-	default:
-		c.disputed = true
-		c.contradicted = c.contradicted || !c.issued
+	if c.skew.Abs() > clockNear {
+		c.disputed, c.contradicted = true, c.contradicted || !c.issued
+		return
 	}
+	c.disputed, c.contradicted, c.joined = false, false, false
+	c.anchor, c.anchored = now, c.Elapsed()
+	c.trust(now, c.anchored)
+	c.Answered()
 }
 
 // AskFirst is how long the first sale waits for MH's time, counted from the start of the process.
