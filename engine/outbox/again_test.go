@@ -9,6 +9,7 @@ import (
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 // Given-up deliveries are tried again when an operator requests it, or are taken off the list.
@@ -159,7 +160,13 @@ func TestDeliver_AgainArchived(t *testing.T) {
 			shelf.Mu.Lock()
 			delete(shelf.Objects, r.JSONURL)
 			shelf.Mu.Unlock()
+			shelf.Answering(503)
 			n := b.Settled(b.Engine.Outbox().Retry(context.Background(), enginetest.CodeOf(r), archive))
+			_, h, err := record.Read(b.Store, storage.Code(enginetest.CodeOf(r)))
+			if err != nil || h.Delivery.Archive.Held[1].Sum == "" {
+				t.Errorf("archive %v: the other file, which the archive still has, would be written anew: %v", archive, err)
+			}
+			shelf.Answering(0)
 			time.Sleep(time.Hour)
 			if again := string(shelf.Get(r.JSONURL)); n != want || (again == whole) != archive || len(p.Of(r.Code)) != 1 {
 				t.Errorf("archive %v: %d retried, %d bytes of %d are there, mailed %d times", archive, n, len(again),

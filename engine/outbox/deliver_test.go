@@ -251,6 +251,11 @@ func TestDeliver_Resend(t *testing.T) {
 			p.Of(r.Code)[0].Id == p.Of(r.Code)[1].Id {
 			t.Fatalf("%+v %v %+v", resent, err, p.Of(r.Code))
 		}
+		resent, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "ANA@Example.com", enginetest.TestCaller(1))
+		if got := p.Of(r.Code); err != nil || resent.To != "ana@example.com" || len(got) != 3 ||
+			got[2].To[0] != "ana@example.com" {
+			t.Errorf("the receiver's address in another spelling: %+v %v %+v", resent, err, got)
+		}
 		// The server is away: the till is told at once, and the outbox tries again.
 		p.Set(func() { p.Down = true })
 		resent, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "eva@example.com", enginetest.TestCaller(1))
@@ -260,7 +265,7 @@ func TestDeliver_Resend(t *testing.T) {
 		b.Crash()
 		p.Set(func() { p.Down = false })
 		time.Sleep(10 * time.Minute)
-		if got := p.Of(r.Code); len(got) != 3 || got[2].To[0] != "eva@example.com" {
+		if got := p.Of(r.Code); len(got) != 4 || got[3].To[0] != "eva@example.com" {
 			t.Fatalf("mailed %+v", got)
 		}
 		b.Audit()
@@ -330,6 +335,19 @@ func TestDeliver_Contingency(t *testing.T) {
 				time.Sleep(time.Hour)
 				if n := len(p.Of(r.Code)); (n == 1) != wanted || n > 1 {
 					t.Fatalf("mailed %d times before the seal", n)
+				}
+				if wanted {
+					file := p.Of(r.Code)[0].Files[r.Code+".json"]
+					if v, err := dte.Parse(file); err != nil || v.Get("selloRecibido").Kind() != dte.KindNull {
+						t.Errorf("the legal file before the seal: %v %.300s", err, file)
+					}
+				}
+				p.Set(func() { p.Replies["gone@example.com"] = 550 })
+				gone := b.Issue(enginetest.SaleTo("b", "gone@example.com"))
+				time.Sleep(time.Minute)
+				if u := b.Undelivered(); (u.GivenUp == 1) != wanted || wanted && (u.Failures[0].Token != gone.TokenID ||
+					u.Failures[0].Code != gone.Code || u.Failures[0].To != "gone@example.com" || gone.TokenID == 0) {
+					t.Errorf("refused before the seal: %+v", u)
 				}
 				b.Cable.Set(enginetest.Plugged)
 				time.Sleep(time.Hour)
@@ -401,6 +419,7 @@ func TestDeliver_Archive(t *testing.T) {
 		shelf.Answering(0)
 		time.Sleep(24 * time.Hour)
 		if u = b.Undelivered(); u.GivenUp != 1 || u.Failures[0].Step != "archive" || u.Failures[0].Code != r.Code ||
+			u.Failures[0].Token != r.TokenID || r.TokenID == 0 ||
 			string(shelf.Get(r.JSONURL)) != "{}" {
 			t.Errorf("with a stranger in its place: %+v", u)
 		}
