@@ -232,10 +232,7 @@ func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
 		return 0, nil
 	}
 	end := logHeader + int(le.Uint16(b[4:]))
-	if end > len(b) {
-		return 0, nil
-	}
-	if maskedCRC(b[6:end]) != le.Uint32(b) {
+	if end > len(b) || maskedCRC(b[6:end]) != le.Uint32(b) {
 		return 0, nil
 	}
 	return kind, b[logHeader:end:end]
@@ -254,8 +251,7 @@ func (o *Options) readAround(path string) ([]byte, error) {
 	text := make([]byte, info.Size())
 	var faults error
 	for at := 0; at < len(text); at += logBlock {
-		part := text[at:min(at+logBlock, len(text))]
-		if _, err := f.ReadAt(part, int64(at)); err != nil && err != io.EOF {
+		if _, err := f.ReadAt(text[at:min(at+logBlock, len(text))], int64(at)); err != nil && err != io.EOF {
 			faults = err
 		}
 	}

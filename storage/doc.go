@@ -36,7 +36,7 @@
 // An open store takes care of itself:
 //
 //	the clock         Beat, LastBeat
-//	what it can do    Health, Space, and Collect for Prometheus
+//	what it can do    Health, and Collect for Prometheus
 //	its tables        ReadDaily, LastReading, Fsck
 //	backups           Backup, LastBackup
 //	its mark          ProveMark, MarkProved

@@ -299,8 +299,7 @@ func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, re
 func (o *Owed) Accept(losses []Loss) (rest []string) {
 	by := make(map[string]Loss)
 	for _, l := range losses {
-		had := by[l.Series]
-		by[l.Series] = Loss{l.Series, append(had.Numbers, l.Numbers...)}
+		by[l.Series] = Loss{l.Series, append(by[l.Series].Numbers, l.Numbers...)}
 	}
 	others := by[Others].to()
 	for i := range o.Series {

@@ -71,8 +71,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.",
 		yes[s.Behind() != nil])
 	gauge("dte_store_disk_bytes", "Space that the store takes on its disk.", float64(s.db.Metrics().DiskSpaceUsage()))
-	if space, err := s.Space(); err == nil {
-		gauge("dte_store_free_bytes", "Space that is left on the store's disk.", float64(space.Free))
+	if u, err := s.o.FS.GetDiskUsage(s.o.Dir); err == nil {
+		gauge("dte_store_free_bytes", "Space that is left on the store's disk.", float64(u.AvailBytes))
 	}
 	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
 		yes[s.damage.err() != nil])
@@ -118,20 +118,4 @@ func (s *Store) lost() (n uint64, err error) {
 		}
 	}
 	return n, nil
-}
-
-// Space is the size and the use of the store's disk, in bytes.
-type Space struct {
-	Total uint64 // of the filesystem
-	Free  uint64 // for this process
-	Store uint64 // used by the store
-}
-
-// Space returns the space on the store's disk. A full disk ends the process. Stop issuing long before: compaction and
-// the log also need space, and 64 MiB is little for them.
-func (s *Store) Space() (Space, error) {
-	return use(s, "measuring the disk", func() (Space, error) {
-		u, err := s.o.FS.GetDiskUsage(s.o.Dir)
-		return Space{u.TotalBytes, u.AvailBytes, s.db.Metrics().DiskSpaceUsage()}, err
-	})
 }

@@ -264,10 +264,9 @@ func (s *Store) byID(ids []uint64) ([]Entry, error) {
 	err := iterate(s.db, []byte{tableEntry}, []byte{tableEntry + 1}, func(it *pebble.Iterator) error {
 		for _, id := range ids {
 			key := entryKey(id)
-			if !it.Valid() || !it.Next() || !bytes.Equal(it.Key(), key) {
-				if !it.SeekGE(key) || !bytes.Equal(it.Key(), key) {
-					continue
-				}
+			here := func(ok bool) bool { return ok && bytes.Equal(it.Key(), key) }
+			if !here(it.Valid() && it.Next()) && !here(it.SeekGE(key)) {
+				continue
 			}
 			row, err := it.ValueAndErr()
 			var e entryRow

@@ -259,19 +259,13 @@ func (r *assembly) resume() error {
 	err = errors.Join(err, bad)
 	if r.said.Whole = row == nil; err == nil && row != nil {
 		if r.said.Lacking, err = lacking(db); err == nil {
-			err = r.owe(db, row)
+			r.said.Owed, err = owed(db, row, nil, r.marked, r.from.Possible)
 		}
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	return renameSynced(r.o.FS, r.o.repairedDir(), r.o.Dir)
-}
-
-// owe finds what must be settled before the new store gives numbers.
-func (m *assembly) owe(db *pebble.DB, row *Restoration) (err error) {
-	m.said.Owed, err = owed(db, row, nil, m.marked, m.from.Possible)
-	return err
 }
 
 // needed returns nil if there is damage to repair, or if a medium has more than the store.
@@ -580,7 +574,8 @@ func (a *assembly) finish() error {
 	if err := a.db.Delete(keyRestored, pebble.NoSync); err != nil { // the new row is written last
 		return err
 	}
-	return a.owe(a.db, &a.row)
+	a.said.Owed, err = owed(a.db, &a.row, nil, a.marked, a.from.Possible)
+	return err
 }
 
 func (a *assembly) made() string {

@@ -81,8 +81,7 @@ var (
 func seriesKey(name string) []byte { return append([]byte{tableSeries}, name...) }
 
 func journalKey(sequence uint32, position uint64) []byte {
-	b := make([]byte, 0, 13)
-	return be.AppendUint64(be.AppendUint32(append(b, tableJournal), sequence), position)
+	return be.AppendUint64(be.AppendUint32(append(make([]byte, 0, 13), tableJournal), sequence), position)
 }
 
 func lostKey(sequence uint32, position uint64) []byte {
@@ -94,8 +93,7 @@ func lostKey(sequence uint32, position uint64) []byte {
 func entryKey(id uint64) []byte { return be.AppendUint64(append(make([]byte, 0, 9), tableEntry), id) }
 
 func partKey(id uint64, name string) []byte {
-	b := make([]byte, 0, 9+len(name))
-	return append(be.AppendUint64(append(b, tablePart), id), name...)
+	return append(be.AppendUint64(append(make([]byte, 0, 9+len(name)), tablePart), id), name...)
 }
 
 func codeKey(code Code) []byte { return append(append(make([]byte, 0, 17), tableCode), code[:]...) }
@@ -103,8 +101,7 @@ func codeKey(code Code) []byte { return append(append(make([]byte, 0, 17), table
 func idemKey(key [32]byte) []byte { return append(append(make([]byte, 0, 33), tableIdem), key[:]...) }
 
 func duePrefix(queue string) []byte {
-	b := make([]byte, 0, 18+len(queue))
-	return append(append(b, tableDue, byte(len(queue))), queue...)
+	return append(append(make([]byte, 0, 18+len(queue)), tableDue, byte(len(queue))), queue...)
 }
 
 // dueKey sorts by time: flipping the sign bit puts the years before 1970 first.
@@ -122,8 +119,7 @@ func parseDueKey(key []byte) (queue string, unixNano int64, id uint64, ok bool) 
 }
 
 func counterKey(origin Code, line uint32) []byte {
-	b := make([]byte, 0, 21)
-	return be.AppendUint32(append(append(b, tableCounter), origin[:]...), line)
+	return be.AppendUint32(append(append(make([]byte, 0, 21), tableCounter), origin[:]...), line)
 }
 
 func feedKey(sequence uint64) []byte {

@@ -226,8 +226,7 @@ func (c *second) session() (err error) {
 	if err != nil {
 		return err
 	}
-	scrub := c.startScrub(l)
-	defer scrub.end()
+	defer c.startScrub(l).end()
 	for {
 		list, err := c.take()
 		if err == nil {

@@ -174,8 +174,7 @@ func (l *copyLog) begin(after position) error {
 		}
 	}
 	l.number = number
-	path := segmentPath(l.fs, l.dir, l.number)
-	f, err := l.fs.Create(path, vfs.WriteCategoryUnspecified)
+	f, err := l.fs.Create(segmentPath(l.fs, l.dir, l.number), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}

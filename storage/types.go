@@ -105,10 +105,8 @@ func checkParts(parts []Part) error {
 		if err := checkName("part name", p.Name); err != nil {
 			return err
 		}
-		for _, q := range parts[:i] {
-			if p.Name == q.Name {
-				return fmt.Errorf("part %q appears twice: %w", p.Name, ErrPartExists)
-			}
+		if slices.ContainsFunc(parts[:i], func(q Part) bool { return q.Name == p.Name }) {
+			return fmt.Errorf("part %q appears twice: %w", p.Name, ErrPartExists)
 		}
 	}
 	return nil
