@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -77,12 +78,11 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 		return entry, 0, err
 	}
 	was, next := o.facts, *h
-	n := strconv.Itoa(len(h.Corrections) + 1)
-	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
-		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
-			Refused: record.RefusalText(h.Response), Rule: h.Rule, Version: h.Version, Total: h.Total})
-	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false,
-		time.Time{}
+	next.Corrections = append(slices.Clip(h.Corrections), record.Correction{
+		At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
+		Refused: record.RefusalText(h.Response), Rule: h.Rule, Version: h.Version, Total: h.Total})
+	next.Form = record.FormCorrection + strconv.Itoa(len(next.Corrections))
+	next.Response, next.Refused, next.Doubtful, next.Sent = nil, time.Time{}, false, time.Time{}
 
 	p := record.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
 		PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
@@ -164,11 +164,8 @@ func (e *Engine) reconsider(ctx context.Context, code storage.Code, last bool) (
 		return false, err
 	}
 	defer release()
-	if entry.State != record.Rejected {
-		return false, nil // corrected meanwhile
-	}
-	if !last && !e.sender.RestoredUntil(h.CreatedAt).IsZero() {
-		return false, nil
+	if entry.State != record.Rejected || !last && !e.sender.RestoredUntil(h.CreatedAt).IsZero() {
+		return false, nil // corrected meanwhile, or MH may still work on an earlier sending
 	}
 	switch q := e.sender.Query(ctx, dte.Code(code).String(), h.Document); {
 	case q.Kind == authority.Accepted:

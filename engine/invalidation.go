@@ -129,8 +129,7 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		return entry, nil, 0, err
 	}
 	now := e.authorityTime(ctx)
-	day := dte.Date(now)
-	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
+	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return entry, nil, 0, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}

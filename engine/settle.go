@@ -139,8 +139,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 // probe, the branch enters contingency. impatient: the till's wait is over, and no time is left for a probe; the sender
 // has already made the watch probe MH.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
-	changed := *d.head
-	h := &changed
+	h := new(*d.head)
 	if !impatient {
 		if err := e.contingency.Check(ctx, h.CreatedAt); err != nil {
 			return d, refusal.Internal(err)
@@ -283,11 +282,9 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	code := dte.Code(entry.Code).String()
 	jws, err := e.archivedForm(ctx, next, code)
 	if err == nil {
-		for _, f := range forms {
-			if string(f.Data) == string(jws) {
-				next.Form = f.Name
-				return "archive", nil
-			}
+		if i := slices.IndexFunc(forms, func(f storage.Part) bool { return string(f.Data) == string(jws) }); i >= 0 {
+			next.Form = forms[i].Name
+			return "archive", nil
 		}
 		document, err := record.Payload(jws)
 		if err != nil {

@@ -140,9 +140,6 @@ func (c *Client) Probe(ctx context.Context) Outcome {
 
 // ParseTime returns a time that MH wrote, zero if it cannot be read.
 func ParseTime(s string) time.Time {
-	t, err := time.ParseInLocation("02/01/2006 15:04:05", s, zone)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.ParseInLocation("02/01/2006 15:04:05", s, zone)
 	return t
 }

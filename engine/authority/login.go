@@ -176,12 +176,6 @@ func tokenLife(token string, limit time.Duration) time.Duration {
 	return life - min(tokenMargin, life/10)
 }
 
-// Length of a password of MH's API, in characters (MT2).
-const (
-	passwordShortest = 13
-	passwordLongest  = 25
-)
-
 // CheckPassword returns an error, which does not quote p, if p misses a requirement of MH's API (MT2: 13 to 25
 // characters; letters, digits and others). MH may accept p anyway, if the account is older than the requirement.
 func CheckPassword(p string) error {
@@ -198,9 +192,9 @@ func CheckPassword(p string) error {
 	}
 	n := utf8.RuneCountInString(p)
 	switch {
-	case n < passwordShortest:
+	case n < 13:
 		return errors.New("it has fewer than 13 characters")
-	case n > passwordLongest:
+	case n > 25:
 		return errors.New("it has more than 25 characters")
 	case !letter:
 		return errors.New("it has no letter")

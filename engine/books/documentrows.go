@@ -218,11 +218,9 @@ func (p *placement) export(d *sealed, s *Settings) {
 }
 
 func (p *placement) taxpayer(d *sealed, s *Settings) {
-	for _, r := range d.Relacionados {
-		if r.Type == "07" {
-			p.motive = "nota sobre un comprobante de retención: se declara a mano en el anexo 10 o 12"
-			return
-		}
+	if slices.ContainsFunc(d.Relacionados, func(r related) bool { return r.Type == "07" }) {
+		p.motive = "nota sobre un comprobante de retención: se declara a mano en el anexo 10 o 12"
+		return
 	}
 	nit, dui := d.customer.identity()
 	number := nit

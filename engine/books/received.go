@@ -121,10 +121,9 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	case !sealForm.MatchString(d.Seal):
 		return no("no lleva el sello de recepción: pídalo al proveedor, o véalo en la consulta pública de Hacienda")
 	}
-	for _, r := range b.received {
-		if r.Code == d.Code && r.Motive == "" {
-			return no("es el mismo documento que %s", r.File)
-		}
+	same := func(r ReceivedFile) bool { return r.Code == d.Code && r.Motive == "" }
+	if i := slices.IndexFunc(b.received, same); i >= 0 {
+		return no("es el mismo documento que %s", b.received[i].File)
 	}
 	switch {
 	case jws == "":

@@ -71,8 +71,7 @@ var (
 )
 
 func (s Settings) complete() *Settings {
-	yes := true
-	s.Income, s.CancelledHyphens = cmp.Or(s.Income, 3), cmp.Or(s.CancelledHyphens, &yes)
+	s.Income, s.CancelledHyphens = cmp.Or(s.Income, 3), cmp.Or(s.CancelledHyphens, new(true))
 	s.ConsumerRows, s.Returns = cmp.Or(s.ConsumerRows, "taxpayer"), cmp.Or(s.Returns, "summary")
 	s.Encoding = cmp.Or(s.Encoding, "utf-8")
 	s.Sale, s.Purchase = slices.Clone(s.Sale), slices.Clone(s.Purchase)

@@ -47,10 +47,8 @@ func (b *Book) totals(l *layout) []string {
 
 // total returns the sum of a file's column, named by its letter; 0 if the column is not added up.
 func (b *Book) total(l *layout, letter byte) decimal.Decimal {
-	for i, column := range l.sums {
-		if column == int(letter-'A') {
-			return b.files[l].sums[i]
-		}
+	if i := slices.Index(l.sums, int(letter-'A')); i >= 0 {
+		return b.files[l].sums[i]
 	}
 	return decimal.Zero
 }
@@ -143,14 +141,8 @@ func (b *Book) print() error {
 
 // IsFile reports whether a file of this name belongs to the books.
 func IsFile(name string) bool {
-	if name == SummaryName {
-		return true
-	}
-	for _, l := range slices.Concat(layouts, receivedLayouts) {
-		if name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) &&
-			strings.HasSuffix(name, ".pdf") {
-			return true
-		}
-	}
-	return false
+	return name == SummaryName || slices.ContainsFunc(slices.Concat(layouts, receivedLayouts), func(l *layout) bool {
+		return name == l.Name || l.header && strings.HasPrefix(name, strings.TrimSuffix(l.Name, ".csv")) &&
+			strings.HasSuffix(name, ".pdf")
+	})
 }

@@ -341,10 +341,7 @@ func vatOf(summary dte.Value) dte.Amount {
 			return vat
 		}
 	}
-	vat, err := summary.Get("totalIva").Amount()
-	if err != nil {
-		return 0
-	}
+	vat, _ := summary.Get("totalIva").Amount() // 0 without the member
 	return vat
 }
 

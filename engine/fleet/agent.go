@@ -49,9 +49,9 @@ type Options struct {
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
 	Rules    Rules
-	State    File
+	State    fleetproto.File
 	// Settings is the file that keeps the settings for the appliance's next start; nil: no settings are kept.
-	Settings File
+	Settings fleetproto.File
 	// Last returns the last number of each series in the box's store, in a new map.
 	Last func() (map[string]uint64, error)
 	// Describe fills in the branch's part of the status; nil leaves that part empty. The agent fills in its own part.
@@ -62,14 +62,6 @@ type Options struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Rand     *rand.Rand // jitter; default random
-}
-
-// File is a small file that is always replaced as a whole.
-type File interface {
-	// Load returns the file's bytes, or no bytes if there is no file.
-	Load() ([]byte, error)
-	// Save replaces the file; when it returns, the file is durable.
-	Save([]byte) error
 }
 
 // Agent reads the state that the centre desires, applies it and reports the results. One goroutine calls Step and Run,

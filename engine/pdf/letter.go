@@ -213,8 +213,7 @@ func (l *letterhead) parties() {
 
 func (l *letterhead) title(s string, width float64) []sheet.Line {
 	lines := l.printer.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.printer.ink))
-	rule := sheet.Line{Height: 5, Rule: &sheet.Hair}
-	return append(append(lines, sheet.Gap(1.5)), rule)
+	return append(lines, sheet.Gap(1.5), sheet.Line{Height: 5, Rule: &sheet.Hair})
 }
 
 // heading draws a heading, on a new page if too little room is left for it and some text.

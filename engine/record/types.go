@@ -19,10 +19,7 @@ var known atomic.Pointer[map[string]*bundle.Type]
 func Learn(learned ...*bundle.Type) error {
 	for {
 		before := known.Load()
-		next := make(map[string]*bundle.Type)
-		if before != nil {
-			next = maps.Clone(*before)
-		}
+		next := maps.Clone(*cmp.Or(before, &map[string]*bundle.Type{}))
 		for _, t := range learned {
 			if err := fits(next, t); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -218,10 +219,8 @@ func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 		}
 		return 0, nil
 	case "enum":
-		for i, known := range f.Values {
-			if v.Kind() == dte.KindString && v.Text() == known {
-				return int64(i), nil
-			}
+		if i := slices.Index(f.Values, v.Text()); i >= 0 && v.Kind() == dte.KindString {
+			return int64(i), nil
 		}
 	case "set":
 		return set(f, v)
@@ -231,16 +230,13 @@ func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 
 func set(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	var bits int64
-next:
 	for i := range v.Len() {
-		for bit, known := range f.Values {
-			if v.Index(i).Text() == known {
-				bits |= 1 << bit
-				continue next
-			}
+		bit := slices.Index(f.Values, v.Index(i).Text())
+		if bit < 0 {
+			return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Cada valor debe ser uno de: " + strings.Join(f.Values,
+				", ")}
 		}
-		return 0, &dte.Fault{Code: dte.FaultEnum, Message: "Cada valor debe ser uno de: " + strings.Join(f.Values,
-			", ")}
+		bits |= 1 << bit
 	}
 	return bits, nil
 }

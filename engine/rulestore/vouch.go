@@ -204,10 +204,10 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 
 // twin returns an earlier bundle with i's document, first day and version (i is then invalid), or nil.
 func twin(on []*shelved, i *shelved) *shelved {
-	at := slices.Index(on, i)
-	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })
-	if n < 0 {
-		return nil
+	for _, o := range on[:max(slices.Index(on, i), 0)] {
+		if o.sameDocument(i) && o.rank(i) == 0 {
+			return o
+		}
 	}
-	return on[n]
+	return nil
 }

@@ -53,6 +53,14 @@ type Lister interface {
 	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error]
 }
 
+// File is a small file on the box that is always replaced as a whole.
+type File interface {
+	// Load returns the file's bytes, or no bytes if there is no file.
+	Load() ([]byte, error)
+	// Save replaces the file; when it returns, the file is durable.
+	Save([]byte) error
+}
+
 // Folders of the store, for List.
 const (
 	DesiredRoot  = "fleet/v1/desired/"

@@ -206,7 +206,7 @@ func (g *Gate) Return(digest, reason string) {
 	}
 }
 
-// File is a fleet.File in memory. It calls Commit before and after each write, as Gate does.
+// File is a fleetproto.File in memory. It calls Commit before and after each write, as Gate does.
 type File struct {
 	Commit func(what string, done bool)
 	Fail   error // the error of the next writes; nil: they succeed
@@ -215,14 +215,14 @@ type File struct {
 	data []byte
 }
 
-// Load implements fleet.File.
+// Load implements fleetproto.File.
 func (f *File) Load() ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return bytes.Clone(f.data), nil
 }
 
-// Save implements fleet.File.
+// Save implements fleetproto.File.
 func (f *File) Save(data []byte) error {
 	if f.Fail != nil {
 		return f.Fail

@@ -39,12 +39,6 @@ const (
 // disk was copied and both copies run, or an older copy was put back.
 var ErrCloned = errors.New("another copy of this box ships under its name")
 
-// File is a small file that is always replaced as a whole.
-type File interface {
-	Load() ([]byte, error)
-	Save([]byte) error
-}
-
 // Options of New. Every field without a default is required.
 type Options struct {
 	Store  fleetproto.Lister
@@ -63,7 +57,7 @@ type Options struct {
 	Has func([]byte) (bool, error)
 	// Restart makes the copy begin again, in files whose names come after file.
 	Restart func(file string)
-	State   File
+	State   fleetproto.File
 	Every   time.Duration // default DefaultEvery
 	// Sync makes Carry wait, at most for Patience, until the store has the change. If the store takes longer, no Carry
 	// waits before the store has caught up.

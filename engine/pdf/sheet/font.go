@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/go-fonts/liberation/liberationsansbold"
@@ -211,7 +210,7 @@ func (a *face) overflow(n int, set []rune) (program, error) {
 	tag := "DTEX" + string([]byte{byte('A' + n/26%26), byte('A' + n%26)})
 	p, err := a.program(tag, set, diff.String())
 	if err != nil {
-		return program{}, fmt.Errorf("font %s: extra set %s: %w", a.name, strconv.Itoa(n), err)
+		return program{}, fmt.Errorf("font %s: extra set %d: %w", a.name, n, err)
 	}
 	return p, nil
 }

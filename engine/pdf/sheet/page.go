@@ -291,10 +291,7 @@ var marks = map[rune][2]string{
 }
 
 func compose(letter, mark rune) (rune, bool) {
-	m, ok := marks[mark]
-	if !ok || letter == 0 {
-		return 0, false
-	}
+	m := marks[mark]
 	i := strings.IndexRune(m[0], letter) // ASCII: the index in bytes is the index in letters
 	if i < 0 {
 		return 0, false
