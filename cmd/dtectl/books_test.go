@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/disk"
+	"dtegate/engine/books"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/sign"
@@ -261,9 +263,35 @@ func TestBooks_Altered(t *testing.T) {
 // TestBooks_Refused: a wrong request is refused with the flag's name.
 func TestBooks_Refused(t *testing.T) {
 	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13",
-		Out: "x"}, {Explain: "ABC"}, {Month: "2026-11", Out: "x", Backup: []string{"x"}}} {
+		Out: "x"}, {Explain: "ABC"}, {Month: "2026-11", Out: "x", Backup: []string{"x"}},
+		{Month: "2026-11", Out: "x", Certificate: []string{"x"}}} {
 		if err := c.check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// TestBooks_Receive: a supplier's JSON file is read, also with an ending in capitals and a byte order mark. Other files
+// are skipped, and a file that is too large is listed.
+func TestBooks_Receive(t *testing.T) {
+	box := barebox.New(t, "127.0.0.1:1")
+	c := &booksCommand{Received: t.TempDir()}
+	box.Must(os.Mkdir(filepath.Join(c.Received, "enero"), 0o700))
+	for name, text := range map[string]string{"a.json": "{}", "b.JSON": "{}", "c.Json": "\ufeff{}", "enero/d.json": "{}",
+		"e.json": "x", "f.pdf": "{}", "g.json": "{}" + strings.Repeat(" ", maxReceived)} {
+		box.Must(os.WriteFile(filepath.Join(c.Received, name), []byte(text), 0o600))
+	}
+	b, err := books.New(books.Options{Month: "2026-11", Dir: t.TempDir(), Received: true})
+	box.Must(err, c.receive(b, box.Options))
+	var got []string
+	for _, r := range b.Received() {
+		if r.Motive != "no es el JSON de un documento" {
+			r.File += " is read"
+		}
+		got = append(got, r.File)
+	}
+	if want := []string{"a.json is read", "b.JSON is read", "c.Json is read", "e.json", "enero/d.json is read",
+		"g.json"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -133,6 +133,33 @@ func TestCertify_Token(t *testing.T) {
 	}
 }
 
+// TestCertify_OwnToken: a run without --token ends the token that it makes, and the one that a killed run left, and no
+// other.
+func TestCertify_OwnToken(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.Must((&config.TokenFile{Secret: config.Secret()}).Save(b.Config.Tokens))
+	for _, name := range []string{certifyToken, "caja"} {
+		b.Must(config.EditTokens(b.Config.Tokens, func(f *config.TokenFile) error {
+			_, _, err := f.Add(b.Config, name, b.Config.Points[0].ID, config.Permissions, "ana", b.Config.Now())
+			return err
+		}))
+	}
+	_, err := new(certifyCommand).open(t.Context(), b.Config, &certify.Options{Now: b.Config.Now})
+	if err == nil {
+		t.Error("no appliance runs")
+	}
+	f, err := config.LoadTokens(b.Config.Tokens)
+	b.Must(err)
+	for _, token := range f.Tokens {
+		if token.Active() != (token.Name == "caja") {
+			t.Errorf("%s is active: %v", token.Name, token.Active())
+		}
+	}
+	if len(f.Tokens) != 3 {
+		t.Errorf("%d tokens", len(f.Tokens))
+	}
+}
+
 // terminal opens a real terminal, and returns what it shows until it is closed.
 func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	t.Helper()

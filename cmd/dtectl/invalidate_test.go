@@ -76,3 +76,36 @@ func TestInvalidate_Pace(t *testing.T) {
 		})
 	}
 }
+
+// TestReadRecallList: a document counts once; a line that cannot be understood, or contradicts another, ends the run
+// before anything is sent.
+func TestReadRecallList(t *testing.T) {
+	const a, b, c = "FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "0F84E5DB-79C5-42CE-B415-EC510C53EFB5",
+		"1F84E5DB-79C5-42CE-B415-EC510C53EFB5"
+	read := func(text string) ([]recallLine, error) {
+		path := filepath.Join(t.TempDir(), "list")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readRecallList(path)
+	}
+	for text, want := range map[string][]recallLine{
+		"# head\n\n " + a + " \n" + b + " " + c:                                       {{a, ""}, {b, c}},
+		strings.ToLower(a) + "\n" + a + "\n":                                          {{a, ""}},
+		a + " " + b + "\n" + a + " " + b:                                              {{a, b}},
+		`{"codigoGeneracion": "` + a + `", "codigoGeneracionReemplazo": "` + b + `"}`: {{a, b}},
+		`{"codigoGeneracion": "` + a + `"}`:                                           {{a, ""}},
+	} {
+		if list, err := read(text); err != nil || !slices.Equal(list, want) {
+			t.Errorf("%q: %v, %v", text, list, err)
+		}
+	}
+	for _, bad := range [][2]string{{a + " " + b + "\n" + a + " " + c, "list:2: " + a + " is listed twice"},
+		{a + "\n" + a + " " + c, "list:2: " + a + " is listed twice"}, {a + "\n\nx", `list:3: "x" is not a codigo`},
+		{a + " x", `list:1: "x" is not a codigo`}, {a + " " + b + " " + c, "list:1: a line is CODE"},
+		{`{"codigo": "` + a + `"}`, `list:1: "" is not`}, {"{", "list:1: "}, {"# none", "list names no document"}} {
+		if _, err := read(bad[0]); err == nil || !strings.Contains(err.Error(), bad[1]) {
+			t.Errorf("%q: %v, want %q", bad[0], err, bad[1])
+		}
+	}
+}

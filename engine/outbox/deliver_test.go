@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
@@ -182,6 +183,11 @@ func TestDeliver_Setup(t *testing.T) {
 		time.Sleep(6 * time.Hour)
 		if u := b.Undelivered(); u.Mail != 20 || u.GivenUp != 0 || !strings.Contains(u.MailTrouble, "530") {
 			t.Errorf("after six hours: %+v", u)
+		}
+		for result, n := range metrictest.Values(t, b.Engine) {
+			if name, of := strings.CutPrefix(result, "dte_mail_total/"); of && (n > 0) != (name == "setup") {
+				t.Errorf("%v messages are counted as %s", n, name)
+			}
 		}
 		p.Set(func() { p.Sender = 0 })
 		time.Sleep(outbox.PauseMost + time.Second)

@@ -142,6 +142,11 @@ func TestGuard_WrongRule(t *testing.T) {
 	if len(s.Guard().Wanted()) != 1 {
 		t.Fatal("no return was asked for")
 	}
+	for name, want := range map[string]float64{"accepted": 0, "rule": rulestore.MostRefused, "other": 0} {
+		if got := metrictest.Value(t, s, "dte_rule_outcomes/01/document/"+name+"/2/2.1.1"); got != want {
+			t.Errorf("%v outcomes are counted as %s", got, name)
+		}
+	}
 	// The appliance stops before the return: the next refusal asks for it.
 	s = restarted(w, s)
 	at(w, 1, 1130, 1, dte.Null())

@@ -56,7 +56,8 @@ MH refused the last event  [096] x
 		t.Errorf("%d: %s", n, &out)
 	}
 	// Work that a person must do never stands beside the words "nothing waits".
-	for _, o := range []*contingency.Backlog{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"}, {TechnicalReport: now}} {
+	for _, o := range []*contingency.Backlog{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"},
+		{TechnicalReport: now}, {Lost: 1}} {
 		if out.Reset(); PrintOwed(&out, o, now) != 0 || strings.Contains(out.String(), "nothing waits") {
 			t.Errorf("%+v: %s", o, &out)
 		}

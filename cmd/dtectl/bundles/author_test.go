@@ -1,10 +1,14 @@
 package bundles
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dtectl/workshop"
+	"dtegate/cmd/dted/config"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -44,6 +48,41 @@ func TestDeclareFuel(t *testing.T) {
 		}
 		if got, _ := os.ReadFile(path); string(got) != c.after {
 			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestDateCases: a case of an earlier day moves to the copy's first day, a later one stays.
+func TestDateCases(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "cases", "a.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for before, after := range map[string]string{"2026-12-31": "2027-01-01", "2027-01-01": "2027-01-01",
+		"2027-02-28": "2027-02-28"} {
+		if err := os.WriteFile(path, []byte(`{"fecEmi": "`+before+`"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := dateCases(folder, "2027-01-01")
+		if got, _ := os.ReadFile(path); err != nil || string(got) != `{"fecEmi": "`+after+`"}` {
+			t.Errorf("%s: %s, %v", before, got, err)
+		}
+	}
+}
+
+// TestSignerOf: the signature names a key as the box's configuration pins it; another name is refused.
+func TestSignerOf(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	_, err := workshop.NewKey(b.At("own"))
+	b.Must(err)
+	text, err := os.ReadFile(b.Options.Config)
+	b.Must(err, config.WriteFile(b.Options.Config, bytes.Replace(text, []byte(`"central-it"`), []byte(`"norte"`), 1)))
+	for _, c := range []struct{ file, id, want string }{{"rules.key", "", "norte"}, {"rules.key", "norte", "norte"},
+		{"rules.key", "sur", ""}, {"own", "", "central-it"}, {"own", "sur", "sur"}} {
+		s, err := signerOf(b.At(c.file), c.id, b.Options)
+		if (err == nil) != (c.want != "") || s.ID != c.want {
+			t.Errorf("%+v: %q, %v", c, s.ID, err)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type office struct {
 	state  string // its state
 	pushes int
 	refuse bool
+	query  string // of the last push, without the operator's name
 }
 
 func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,6 +47,9 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(err)
 		}
 		o.pushes++
+		q := r.URL.Query()
+		q.Del("who")
+		o.query = q.Encode()
 		if o.refuse {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			fmt.Fprint(w, `{"refused":"compiler","error":"cases/a.json: 1.13, want 1.30"}`)
@@ -128,5 +132,22 @@ func TestPush_NotSent(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "the bundle is refused at the step compiler; not sent: "+
 		"contingencia 1.") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPush_Flags: each flag of a push reaches the branch.
+func TestPush_Flags(t *testing.T) {
+	for want, change := range map[string]func(*PushCommand){"reason=test": func(*PushCommand) {},
+		"fewer_cases=1&reason=test": func(c *PushCommand) { c.Fewer = true },
+		"dry=1&reason=":             func(c *PushCommand) { c.DryRun, c.Reason = true, "" },
+		"":                          func(c *PushCommand) { c.Reason = "" }} {
+		o := &office{state: rulestore.Live}
+		c := pushTo(t, o, "contingencia/v4")
+		change(c)
+		cmdtest.Capture(t, func() {
+			if err := pushed(t, c); (err == nil) != (want != "") || o.query != want {
+				t.Errorf("%q, want %q; %v", o.query, want, err)
+			}
+		})
 	}
 }

@@ -51,6 +51,9 @@ func TestDoctor_Status(t *testing.T) {
 			statusWarn, "backup", "no backup for three days"},
 		"lost record": {func(s *adminclient.Status) { s.Owed.LostRecords[0].Why = "torn" },
 			statusWarn, "lost", ": torn"},
+		"second lost record": {func(s *adminclient.Status) {
+			s.Owed.LostRecords = []record.Lost{{Number: 7, Why: "torn"}, {Number: 8, Why: "gone"}}
+		}, statusWarn, "lost", ": gone"},
 		"copy not live": {func(s *adminclient.Status) { s.Copy.Live, s.Copy.Why = false, "gone" },
 			statusFail, "second copy", ": gone"},
 		"copy bad": {func(s *adminclient.Status) { s.Copy.Scrub.Bad = []string{"7: torn"} },

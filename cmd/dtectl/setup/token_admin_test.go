@@ -2,14 +2,17 @@ package setup
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dted/config"
 	"dtegate/engine/sign"
 )
 
-// The installation makes the admin token or keeps an existing one; a verb makes another. It is never shown on a screen.
+// The installation makes the admin token or keeps an existing one, as it keeps the tills' tokens and the passphrase; a
+// verb makes another admin token. It is never shown on a screen.
 func TestAdminToken(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	read := func() string {
@@ -24,7 +27,23 @@ func TestAdminToken(t *testing.T) {
 	key, err := sign.Generate(2048)
 	b.Must(err, Prepare(b.Config, key, true))
 	first := read()
+	b.Must(config.EditTokens(b.Config.Tokens, func(f *config.TokenFile) error {
+		_, _, err := f.Add(b.Config, "caja", 1, []string{"ANULACION"}, "ana", b.Config.Now())
+		return err
+	}))
+	kept := func() (list []string) {
+		for _, file := range []string{b.Config.Tokens, b.Config.Key.PassphraseFile} {
+			data, err := os.ReadFile(file)
+			b.Must(err)
+			list = append(list, string(data))
+		}
+		return list
+	}
+	before := kept()
 	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), Prepare(b.Config, key, true))
+	if after := kept(); !slices.Equal(before, after) {
+		t.Errorf("tokens and passphrase were %q and are %q", before, after)
+	}
 	if again := read(); len(first) != 64 || again != first {
 		t.Errorf("made %q, then %q", first, again)
 	}

@@ -61,3 +61,47 @@ func TestToken_New(t *testing.T) {
 		t.Errorf("%s %v", text, err)
 	}
 }
+
+// TestToken_Permissions: permissions are given and taken one by one; a revocation without a permission ends the token.
+func TestToken_Permissions(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.Must((&config.TokenFile{Secret: config.Secret()}).Save(b.Config.Tokens))
+	_, _, err := NewToken(b.Config, 1, "caja-1", []string{"ANULACION", "CONSULTA", "REENVIO"})
+	b.Must(err)
+	for _, c := range []struct {
+		run  func(*config.Config) error
+		says string
+	}{
+		{(&tokenRevoke{ID: 1, Permission: []string{"CONSULTA"}}).Run, "may: ANULACION REENVIO\n"},
+		{(&tokenRevoke{ID: 1, Permission: []string{"CONSULTA"}}).Run, ""},
+		{(&tokenGrant{ID: 1, Permission: []string{"CONSULTA"}}).Run, "may: ANULACION REENVIO CONSULTA\n"},
+		{(&tokenRevoke{ID: 1, Permission: []string{"ANULACION", "REENVIO"}}).Run, "may: CONSULTA\n"},
+		{(&tokenRevoke{ID: 1}).Run, "token 1 (caja-1) is revoked\n"},
+		{(&tokenGrant{ID: 1, Permission: []string{"ANULACION"}}).Run, ""},
+	} {
+		text, err := barebox.Output(t, func() error { return c.run(b.Config) })
+		if (err == nil) != (c.says != "") || !strings.HasSuffix(text, c.says) {
+			t.Errorf("%q, %v, want %q", text, err, c.says)
+		}
+	}
+}
+
+// TestToken_Lived: the list tells what happened to a token, and of the old secret while it is valid.
+func TestToken_Lived(t *testing.T) {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, dte.Zone)
+	const day = "2026-11-30 08:00:00 -06:00"
+	before := now.Add(-time.Hour)
+	for want, token := range map[string]config.Token{
+		"":           {},
+		day + " ana": {Made: before, MadeBy: "ana"},
+		day + " ana, rotated " + day + " eva": {Made: before, MadeBy: "ana", Rotated: before, RotatedBy: "eva",
+			PreviousUntil: before},
+		"rotated " + day + " eva, old token valid until 2026-11-30 10:00:00 -06:00": {Rotated: before, RotatedBy: "eva",
+			PreviousUntil: now.Add(time.Hour)},
+		day + " ana, revoked " + day + " leo": {Made: before, MadeBy: "ana", Revoked: before, RevokedBy: "leo"},
+	} {
+		if got := lived(&token, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/engine/dte"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/asmtest"
 	"dtegate/rules/bundle"
@@ -82,6 +83,9 @@ func TestBuild(t *testing.T) {
 			"valid_from: there is no such field"},
 		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "fuel": 1000,`, "suma 1.0.0 fails at the step lines: "},
 		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
+		{"cases/two.json", "two lines", unsaid + "why", "cases/two.json still says"},
+		{"../rule.go", "", "// " + unsaid + "what it computes", "rule.go still says"},
+		{"../rule.go", "", "// It adds quantities up.", ""},
 		{"overlay.json", `"total": "total"`, `"total": "suma"`, `"suma"`},
 	} {
 		root, module := checkout(t, c.file, c.old, c.new)
@@ -137,6 +141,26 @@ func TestNewType_Sale(t *testing.T) {
 		"out.Lines[i*outputs+1] = sdk.Optional(in.Lines[i*columns+3])": 1, "condicionOperacion": 0} {
 		if n := strings.Count(string(rule), text); n != times {
 			t.Errorf("%q is there %d times:\n%s", text, n, rule)
+		}
+	}
+}
+
+// TestDescribe: a till must send a member that MH requires, unless it may be null.
+func TestDescribe(t *testing.T) {
+	s, err := dte.Parse([]byte(`{"required": ["a", "b", "c", "e"], "properties": {"a": {"type": "string"},
+		"b": {"type": ["string", "null"]}, "c": {"type": "number"}, "d": {"type": "boolean"},
+		"e": {"type": "string", "format": "date"}, "f": {"type": "array", "items": {"type": "string"}},
+		"g": {"type": "array", "items": {"properties": {"h": {"type": ["integer", "null"]}}, "required": ["h"]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"a": `{"name": "a", "required": true}`, "b": `{"name": "b"}`,
+		"c": `{"name": "c", "required": true, "shape": "number"}`, "d": `{"name": "d", "shape": "flag"}`,
+		"e": `{"name": "e", "required": true, "format": "date"}`, "f": `{"name": "f", "shape": "texts"}`,
+		"g": `{"name": "g", "shape": "list", "members": [` + "\n   " + `{"name": "h", "shape": "integer"}]}`}
+	for _, m := range s.Get("properties").Members() {
+		if got := describe(m.Name, "", m.Value, isDue(s, m.Name), 1); got != want[m.Name] {
+			t.Errorf("%s, want %s", got, want[m.Name])
 		}
 	}
 }
