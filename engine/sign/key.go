@@ -268,16 +268,13 @@ func openDER(sealed, passphrase []byte) (*jose.JSONWebEncryption, []byte, error)
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents. It makes at most half of GOMAXPROCS signatures at a time: one for each core, because dted has
-// two Ps a core. The other Ps are free for goroutines that the disk or the network woke.
+// Signer signs documents. It makes at most GOMAXPROCS signatures at a time, because more would not be faster.
 type Signer struct {
 	key  *Key
 	gate chan struct{}
 }
 
-func New(k *Key) *Signer {
-	return &Signer{key: k, gate: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
-}
+func New(k *Key) *Signer { return &Signer{key: k, gate: make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
 // Right is the right to sign one form of one document, once.
 type Right struct {

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -267,13 +266,5 @@ func TestOpen_NotAKeyFile(t *testing.T) {
 		if _, err := Open([]byte(text), []byte("correct horse battery")); !errors.Is(err, ErrSealed) {
 			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-// Signatures leave half of the Ps free for goroutines that the disk woke.
-func TestNew_Gate(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-	if n := cap(New(nil).gate); n != 4 {
-		t.Errorf("%d signatures at a time on 8 Ps, want 4", n)
 	}
 }
