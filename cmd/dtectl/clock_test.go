@@ -21,7 +21,7 @@ var boxClock = map[string]string{
 	"fleet/fleet.go ProvideChain": "the centre of a chain has no branch",
 	"fleet/status.go Run":         "how long --wait lasts",
 	"invalidate.go one":           "the pace of what is sent",
-	"demo/new.go day":             "the demonstration's own calendar",
+	"demo/demo.go greet":          "the demonstration's own calendar",
 	"demo/new.go makeTaxpayer":    "a certificate of the demonstration",
 	"demo/new.go New":             "the demonstration's own calendar",
 	"bundles/stored.go progress":  "a share of the work: the branch's clock is not known here",
