@@ -735,10 +735,6 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-func (b *Branch) progress(stage fleetproto.Stage) {
-	b.Status.Rollout = &fleetproto.Progress{Name: "r1", Stage: stage}
-}
-
 // TestCounts: each branch is counted as what it is: selling, closed or silent, and also in contingency and waiting.
 func TestCounts(t *testing.T) {
 	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
