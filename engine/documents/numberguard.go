@@ -171,7 +171,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, typ
 }
 
 func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string, most int) error {
-	read := 0
+	read, cold := 0, error(nil)
 	for o, err := range g.archive.List(ctx, folder) {
 		if err != nil {
 			return fmt.Errorf("asking the archive for what this store lacks: %w", err)
@@ -184,14 +184,19 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 			err = g.weighUnknown(ctx, o.Key, series)
 			read++
 		}
-		if err != nil && !errors.Is(err, archive.ErrCold) {
+		if errors.Is(err, archive.ErrCold) { // the others may be younger
+			cold, err = err, nil
+		}
+		if err != nil {
 			return err
 		}
-		if err != nil || read == most { // the others of a day are as cold
-			g.log.Warn("the archive holds documents that this store lacks: only some were compared", "folder", folder,
-				"read", read, "error", err)
+		if read == most {
 			break
 		}
+	}
+	if cold != nil || read == most {
+		g.log.Warn("the archive holds documents that this store lacks: only some were compared", "folder", folder,
+			"read", read, "error", cold)
 	}
 	return nil
 }

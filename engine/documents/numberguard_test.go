@@ -100,6 +100,8 @@ func TestAskArchive(t *testing.T) {
 		"cold": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-22",
 			"DTE-03-M001P001-000000000000001": "2026-11-22"}, want: map[string]uint64{first: 4, second: 1}, before: 3,
 			lacks: cold},
+		"cold in part": {archived: map[string]string{"DTE-01-M001P001-000000000000004": "2026-11-23"},
+			want: map[string]uint64{first: 4}, before: 3, lacks: cold},
 		"recover settled before all were read": {archived: map[string]string{
 			"DTE-01-M001P001-000000000000002": "2026-11-22", "DTE-01-M001P001-000000000000009": "2026-11-23"},
 			want: map[string]uint64{first: 9}, before: 600},

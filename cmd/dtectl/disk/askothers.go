@@ -35,24 +35,26 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 }
 
 // partsOf returns a function for storage.Sources.Part. The function calls archived, which reads a document from the
-// archive, once for each document and, except for objects in cold storage, never after the first error. It returns only
-// the first error.
+// archive, once for each document, and never after an error but that of an object in cold storage. It returns that error,
+// and the first of cold storage.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
 	var held []byte
-	var failed, gone bool
+	var cold, gone bool
 	return func(ctx context.Context, e storage.Entry, _ string) (_ []byte, err error) {
 		if e.Code == last || gone {
 			return held, nil
 		}
 		last = e.Code
-		if held, err = archived(ctx, e); err != nil {
-			gone = !errors.Is(err, archive.ErrCold)
-			if failed {
+		held, err = archived(ctx, e)
+		if errors.Is(err, archive.ErrCold) {
+			if cold {
 				return nil, nil
 			}
-			failed = true
+			cold = true
+		} else {
+			gone = err != nil
 		}
 		return held, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPartsOf: the archive is asked once for each document, and no more once it has failed. A document in cold storage
-// is no such failure. Only the first error is returned.
+// is no such failure: its first error and the failure are returned.
 func TestPartsOf(t *testing.T) {
 	asked := ""
 	part := partsOf(func(_ context.Context, e storage.Entry) ([]byte, error) {
@@ -29,7 +29,7 @@ func TestPartsOf(t *testing.T) {
 		code, want string
 		fails      bool
 	}{{"a", "a", false}, {"a", "a", false}, {"b", "b", false}, {"a", "a", false}, {"1", "", true},
-		{"1", "", false}, {"2", "", false}, {"a", "a", false}, {"c", "", false}, {"c", "", false}, {"a", "", false}} {
+		{"1", "", false}, {"2", "", false}, {"a", "a", false}, {"c", "", true}, {"c", "", false}, {"a", "", false}} {
 		got, err := part(t.Context(), storage.Entry{Code: storage.Code{c.code[0]}}, "normal")
 		if string(got) != c.want || (err != nil) != c.fails {
 			t.Errorf("%s: %q, %v", c.code, got, err)
