@@ -245,3 +245,22 @@ func TestActivate_Warns(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// An amount of the till for which the type has no use is the sale's fault, and not the rule's: a till may copy MH's psv
+// from its list of articles, or send every member as a text.
+func TestNotCarried(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	w.Adopt(s)
+	for name, v := range map[string]dte.Value{"psv": dte.Num(dte.Scale * 3 / 2), "flete": dte.Int(5),
+		"seguro": dte.Str("5.00"), "comision": dte.Str("")} {
+		r := enginetest.Sale("", 1130)
+		r.Facts = r.Facts.With("cuerpoDocumento", dte.Arr(r.Facts.Get("cuerpoDocumento").Index(0).With(name, v)))
+		_, err := w.Engine.Issue(t.Context(), r)
+		if e, ok := errors.AsType[*refusal.Error](err); !ok || e.Code != refusal.CodeValidation || len(e.Faults) != 1 ||
+			e.Faults[0].Path != "cuerpoDocumento[0]."+name || e.Faults[0].Code != dte.FaultCondition {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -414,6 +414,9 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	}
 }
 
+// notCarried is the message of a till's amount for which the document's type has no use.
+const notCarried = "Este documento no lo lleva"
+
 // hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave. If
 // the module does not take the amount either, the sale is at fault.
 func (r *run) hasPlaces() {
@@ -425,9 +428,10 @@ func (r *run) hasPlaces() {
 			kind, exact, n, _ := m.Value.Scalar()
 			switch {
 			case kind <= dte.KindNull || exact && n == 0 || !slices.Contains(names, m.Name):
-			case kind == dte.KindNumber && m.Name != "uniMedida" && !slices.Contains(r.filler.out.Inputs, at+m.Name):
+			case (kind == dte.KindNumber || Priced(m.Name)) && m.Name != "uniMedida" &&
+				!slices.Contains(r.filler.out.Inputs, at+m.Name):
 				r.report(dte.Fault{Path: expandPath(at+m.Name, r.index[:]), Code: dte.FaultCondition,
-					Message: "Este documento no lo lleva"}, false)
+					Message: notCarried}, false)
 			default:
 				r.contradict(m.Name, "is given in the sale, and the layout has no place for it")
 			}
@@ -590,7 +594,13 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 			part, off = r.partOf(fact, name), cent
 		}
 		if n := r.number(line, position); !isGiven(n, fact.Get(name), part, off) {
-			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
+			place := fmt.Sprintf("%s[%d].%s", linesName, i, name)
+			if name == "psv" && n == 0 && !slices.Contains(r.filler.out.Inputs, linesName+"[]."+name) {
+				// No amount depends on it: a module that does not take it computes the sale without it.
+				r.report(dte.Fault{Path: place, Code: dte.FaultCondition, Message: notCarried}, false)
+				return
+			}
+			r.contradict(place, "is "+n.String()+", which the sale does not say")
 		}
 	}
 	for _, g := range a.said {
