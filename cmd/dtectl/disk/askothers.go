@@ -35,8 +35,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 }
 
 // partsOf returns a function for storage.Sources.Part. The function calls archived, which reads a document from the
-// archive, once for each document, and never after an error but that of an object in cold storage. It returns that error,
-// and the first of cold storage.
+// archive, once for each document, and never after an error but that of an object in cold storage. It returns that
+// error, and the first of cold storage.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
