@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 )
 
@@ -14,14 +13,8 @@ import (
 func BenchmarkIssue(b *testing.B) {
 	w := enginetest.NewWorldOnDisk(b)
 	defer w.Close()
-	req := enginetest.Sale("", 1130)
+	req := manyLined("", 10)
 	req.TestContingency = true
-	line := req.Facts.Get("cuerpoDocumento").Index(0)
-	var lines []dte.Value
-	for i := range 10 {
-		lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
-	}
-	req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(lines...))
 	b.Run("issue", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

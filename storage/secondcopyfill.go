@@ -179,17 +179,21 @@ func (f *filler) link(key, value []byte) error {
 		return f.copyRow(lostKey(sequence, at))
 	}
 	for _, p := range l.Parts {
-		err = errors.Join(err, f.copyRow(partKey(l.ID, p.Name)))
+		if err := f.copyRow(partKey(l.ID, p.Name)); err != nil {
+			return err
+		}
 	}
 	for _, c := range l.Counters {
-		err = errors.Join(err, f.copyRow(counterKey(c.Origin, c.Line)))
+		if err := f.copyRow(counterKey(c.Origin, c.Line)); err != nil {
+			return err
+		}
 	}
-	row, bad := get(f.r, entryKey(l.ID))
-	if err != nil || errors.Is(bad, ErrNotFound) { // a record that is not found is known to be missing
+	row, err := get(f.r, entryKey(l.ID))
+	if errors.Is(err, ErrNotFound) {
+		return nil // known to be missing
+	}
+	if err != nil {
 		return err
-	}
-	if bad != nil {
-		return bad
 	}
 	e, err := decodeEntry(l.ID, row)
 	if err != nil || e.Changed != at && !f.whole {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -150,17 +149,8 @@ func TestCheckPoint(t *testing.T) {
 
 // TestGate_Guard: a gate goes on from the store's last time, and remembers since when the store was unsure.
 func TestGate_Guard(t *testing.T) {
-	dir := t.TempDir()
 	now := time.Unix(1_800_000_000, 0).UTC()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
-		Now: func() time.Time { return now }}
-	if err := storage.Create(o); err != nil {
-		t.Fatal(err)
-	}
-	store, err := storage.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, _ := newStore(t, func() time.Time { return now })
 	for _, c := range []struct {
 		unsure, stored time.Time
 		now            time.Time

@@ -14,13 +14,11 @@ import (
 	"dtegate/storage"
 )
 
-// A mark that is deleted under the running store is logged once, and once more when it is back; meanwhile the metric
-// does not move.
-func TestMarkWatch(t *testing.T) {
+// newStore makes a store with a mark, and opens it.
+func newStore(t *testing.T, now func() time.Time) (*storage.Store, storage.Options) {
+	t.Helper()
 	dir := t.TempDir()
-	now := time.Unix(1_800_000_000, 0)
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),
-		Now: func() time.Time { return now }}
+	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now}
 	if err := storage.Create(o); err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +26,14 @@ func TestMarkWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return store, o
+}
+
+// A mark that is deleted under the running store is logged once, and once more when it is back; meanwhile the metric
+// does not move.
+func TestMarkWatch(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	store, o := newStore(t, func() time.Time { return now })
 	var log bytes.Buffer
 	minute, proved := 0, []float64{}
 	w := &markWatch{store: store, log: slog.New(slog.NewTextHandler(&log, nil)), sleep: func(_ context.Context,
