@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,11 +140,12 @@ const farAhead = 1_000_000_000
 
 // AskArchive looks in the archive for documents of the given points of sale and types with higher numbers than the
 // store, dated from one day before from until to. If it finds one, the numbering stops. Errors: the archive's, or the
-// store's; the next call goes on with the folder of the error. Only one call may run at a time.
+// store's; the next call asks again only for the folders that were not read whole. Only one call may run at a time.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, types []string, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
 	}
+	var unread error // the first document that cannot be read; it hides no other
 	for _, most := range []int{few, many, all} {
 		first := from.Add(-24 * time.Hour)
 		for day := to; !day.Before(first) && (most == all) == (len(g.lacking) > 0); day = day.AddDate(0, 0, -1) {
@@ -158,39 +160,52 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, typ
 				if g.compared[folder] >= most {
 					continue
 				}
-				if err := g.weighFolder(ctx, folder, series, most); err != nil {
+				failed, err := g.weighFolder(ctx, folder, series, most)
+				if err != nil {
 					return err
 				}
-				g.compared[folder] = most
+				if unread = cmp.Or(unread, failed); failed == nil {
+					g.compared[folder] = most
+				}
 			}
 		}
+	}
+	if unread != nil {
+		return unread
 	}
 	clear(g.lacking)
 	clear(g.compared)
 	return nil
 }
 
-func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string, most int) error {
-	read, cold := 0, error(nil)
+// weighFolder weighs at most most documents that the store lacks. Three in a row that cannot be read end the folder.
+// unread is the error of the first of them.
+func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map[string]string,
+	most int) (unread, err error) {
+	read, row, cold := 0, 0, error(nil)
 	for o, err := range g.archive.List(ctx, folder) {
 		if err != nil {
-			return fmt.Errorf("asking the archive for what this store lacks: %w", err)
+			return nil, fmt.Errorf("asking the archive for what this store lacks: %w", err)
 		}
 		code, err := dte.ParseCode(strings.TrimSuffix(path.Base(o.Key), ".json"))
 		if err != nil {
 			continue // this product did not write the object
 		}
-		if _, err = g.store.Get(storage.Code(code)); errors.Is(err, storage.ErrNotFound) {
-			err = g.weighUnknown(ctx, o.Key, series)
-			read++
+		if _, err = g.store.Get(storage.Code(code)); err == nil {
+			continue
+		} else if !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
 		}
-		if errors.Is(err, archive.ErrCold) { // the others may be younger
-			cold, err = err, nil
+		read, row = read+1, row+1
+		switch err = g.weighUnknown(ctx, o.Key, series); {
+		case err == nil:
+			row = 0
+		case errors.Is(err, archive.ErrCold):
+			row, cold = 0, err
+		default:
+			unread = cmp.Or(unread, err)
 		}
-		if err != nil {
-			return err
-		}
-		if read == most {
+		if read == most || row == 3 {
 			break
 		}
 	}
@@ -198,7 +213,7 @@ func (g *NumberGuard) weighFolder(ctx context.Context, folder string, series map
 		g.log.Warn("the archive holds documents that this store lacks: only some were compared", "folder", folder,
 			"read", read, "error", cold)
 	}
-	return nil
+	return unread, nil
 }
 
 // weighUnknown notes in g.lacking the number of an archived document of one of the series. It stops the numbering if

@@ -35,26 +35,27 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 }
 
 // partsOf returns a function for storage.Sources.Part. The function calls archived, which reads a document from the
-// archive, once for each document, and never after an error but that of an object in cold storage. It returns that
-// error, and the first of cold storage.
+// archive, once for each document, and never after three failures in a row. It returns each failure's error; of objects
+// in cold storage, which are no failure, only the first.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
 	var held []byte
-	var cold, gone bool
+	cold, failed := false, 0
 	return func(ctx context.Context, e storage.Entry, _ string) (_ []byte, err error) {
-		if e.Code == last || gone {
+		if e.Code == last || failed == 3 {
 			return held, nil
 		}
 		last = e.Code
-		held, err = archived(ctx, e)
-		if errors.Is(err, archive.ErrCold) {
-			if cold {
-				return nil, nil
-			}
+		switch held, err = archived(ctx, e); {
+		case err == nil:
+			failed = 0
+		case !errors.Is(err, archive.ErrCold):
+			failed++
+		case cold:
+			err = nil
+		default:
 			cold = true
-		} else {
-			gone = err != nil
 		}
 		return held, err
 	}

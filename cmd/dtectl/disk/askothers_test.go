@@ -11,14 +11,14 @@ import (
 	"dtegate/storage"
 )
 
-// TestPartsOf: the archive is asked once for each document, and no more once it has failed. A document in cold storage
-// is no such failure: its first error and the failure are returned.
+// TestPartsOf: the archive is asked once for each document, and no more once it has failed three times in a row. A
+// document in cold storage is no such failure. Its first error and each failure are returned.
 func TestPartsOf(t *testing.T) {
 	asked := ""
 	part := partsOf(func(_ context.Context, e storage.Entry) ([]byte, error) {
 		asked += string(e.Code[:1])
 		switch e.Code[0] {
-		case 'c':
+		case 'c', 'd', 'e', 'f':
 			return nil, errors.New("no answer")
 		case '1', '2':
 			return nil, archive.ErrCold
@@ -29,13 +29,15 @@ func TestPartsOf(t *testing.T) {
 		code, want string
 		fails      bool
 	}{{"a", "a", false}, {"a", "a", false}, {"b", "b", false}, {"a", "a", false}, {"1", "", true},
-		{"1", "", false}, {"2", "", false}, {"a", "a", false}, {"c", "", true}, {"c", "", false}, {"a", "", false}} {
+		{"1", "", false}, {"2", "", false}, {"a", "a", false},
+		{"c", "", true}, {"c", "", false}, {"a", "a", false}, {"d", "", true}, {"e", "", true}, {"2", "", false},
+		{"f", "", true}, {"a", "", false}} {
 		got, err := part(t.Context(), storage.Entry{Code: storage.Code{c.code[0]}}, "normal")
 		if string(got) != c.want || (err != nil) != c.fails {
 			t.Errorf("%s: %q, %v", c.code, got, err)
 		}
 	}
-	if asked != "aba12ac" {
+	if asked != "aba12acade2f" {
 		t.Errorf("asked for %s", asked)
 	}
 }
