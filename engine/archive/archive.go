@@ -250,11 +250,30 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes, in one request. Errors: ErrNotFound, ErrSetup, ErrCold,
-// ErrTooLarge.
+// Fetch returns an object of at most limit bytes, in one request. Errors: ErrNotFound, ErrSetup, ErrCold, ErrTooLarge,
+// ErrUnread. After a failure, it asks for the object again if the store lists it.
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
+	known := func(err error) bool {
+		return err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || ctx.Err() != nil
+	}
+	h, err := a.fetch(ctx, key, limit)
+	if known(err) {
+		return h, err
+	}
+	for o, failed := range a.List(ctx, key) {
+		if failed == nil && o.Key == key {
+			if h, err = a.fetch(ctx, key, limit); !known(err) {
+				err = fmt.Errorf("%w: %w", ErrUnread, err)
+			}
+		}
+		break
+	}
+	return h, err
+}
+
+func (a *Archive) fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	body, info, header, err := a.client.GetObject(ctx, a.bucket, a.prefix+key, minio.GetObjectOptions{})
 	if err := classify(err); err != nil {
 		return Held{}, fmt.Errorf("reading %s: %w", key, err)
@@ -289,6 +308,9 @@ var (
 	ErrTooLarge = errors.New("the object is larger than it may be")
 	// ErrCold: only this object cannot be read, until a person restores it from a class of storage like S3 Glacier.
 	ErrCold = fmt.Errorf("%w: the object is in cold storage", ErrSetup)
+	// ErrUnread: the store answers and lists the object, but does not return it: its bytes or their key are lost there,
+	// they are in cold storage, or the account may not read them.
+	ErrUnread = errors.New("the object store lists the object, but does not return it")
 	// ErrExists: the key already has an object, with the same bytes or with others.
 	ErrExists = errors.New("the key is taken")
 

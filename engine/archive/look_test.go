@@ -11,8 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 )
@@ -262,4 +264,55 @@ func TestList_Stalled(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 	})
+}
+
+// TestFetch_Listed: an object that the store lists and does not return is not an outage, whatever the store answers; a
+// fault of one request costs another request, and a store that does not answer is asked once.
+func TestFetch_Listed(t *testing.T) {
+	const list = `<ListBucketResult><Name>b</Name><KeyCount>1</KeyCount><Contents><Key>a/1.jws</Key></Contents>` +
+		`</ListBucketResult>`
+	for name, c := range map[string]struct {
+		gets   []string // the answers to GETs, in order; the last one is repeated
+		list   int
+		want   error
+		unread bool
+		asked  int
+	}{
+		"rotten":        {[]string{"500 InternalError"}, 200, errNow, true, 3},
+		"no key":        {[]string{"403 AccessDenied"}, 200, ErrSetup, true, 3},
+		"cold":          {[]string{"403 InvalidObjectState"}, 200, ErrCold, true, 3},
+		"cut off":       {[]string{"200 "}, 200, io.ErrUnexpectedEOF, true, 3},
+		"one request":   {[]string{"503 SlowDown", "404 NoSuchKey"}, 200, ErrNotFound, false, 3},
+		"gone":          {[]string{"404 NoSuchKey"}, 200, ErrNotFound, false, 1},
+		"all is denied": {[]string{"403 AccessDenied"}, 403, ErrSetup, false, 2},
+		"outage":        {[]string{"503 SlowDown"}, 503, errNow, false, 2},
+	} {
+		asked := 0
+		a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
+			PathStyle: true, Transport: lying(func(r *http.Request) (*http.Response, error) {
+				asked++
+				answer := &http.Response{StatusCode: c.list, Header: http.Header{}, Request: r,
+					Body: io.NopCloser(strings.NewReader(list))}
+				if !r.URL.Query().Has("list-type") {
+					status, code, _ := strings.Cut(c.gets[0], " ")
+					if len(c.gets) > 1 {
+						c.gets = c.gets[1:]
+					}
+					answer.StatusCode, _ = strconv.Atoi(status)
+					answer.Body = io.NopCloser(strings.NewReader("<Error><Code>" + code + "</Code></Error>"))
+					if code == "" {
+						answer.Header.Set("Last-Modified", "Mon, 30 Nov 2026 16:00:00 GMT")
+						answer.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+					}
+				}
+				return answer, nil
+			})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Fetch(t.Context(), "a/1.jws", 100); !errors.Is(err, c.want) ||
+			errors.Is(err, ErrUnread) != c.unread || asked != c.asked {
+			t.Errorf("%s: %d requests, %v", name, asked, err)
+		}
+	}
 }

@@ -320,7 +320,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			}
 			break
 		}
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+		if err != nil && !useless(err) {
 			fault = errors.Join(fault, fmt.Errorf("asking for version %d: %w", version, err))
 			break
 		}

@@ -927,3 +927,31 @@ func TestAgent_Shows(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// TestAgent_Unread: a version that the store lists and does not return does not keep a box from a later version, which
+// mends it; an act in the way does not keep it from reporting.
+func TestAgent_Unread(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.live(w.rule("catalogos", "1.0.0"))
+	first := fleetproto.Verified{Version: 1, Digest: fleetproto.Digest(w.data)}
+	w.start()
+	w.pass(4 * time.Minute)
+	w.store.Put(fleetproto.ActKey("centro", 2), []byte("rotten"))
+	rotten := []string{fleetproto.DesiredKey("norte", 2), fleetproto.ActKey("centro", 2)}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && slices.Contains(rotten, r.Key) {
+			return fleettest.Unread
+		}
+		return fleettest.None
+	}
+	w.live(w.rule("catalogos", "1.0.1"))
+	w.publish(func(d *fleetproto.Desired) {
+		d.Previous, d.Mends = fleetproto.Digest(nil), []fleetproto.Verified{first}
+	})
+	w.pass(15 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
+	if s := w.status(); s.Desired.Version != 3 || s.Acts != 3 {
+		t.Errorf("%+v, %d acts", s.Desired, s.Acts)
+	}
+}

@@ -208,7 +208,7 @@ func (a *Agent) sendActs(ctx context.Context) error {
 		mine := err == nil
 		if errors.Is(err, archive.ErrExists) {
 			held, e := a.get(ctx, key, fleetproto.MaxJWS)
-			if e != nil && !errors.Is(e, archive.ErrTooLarge) {
+			if e != nil && !useless(e) {
 				return fmt.Errorf("reading act %d: %w", act.Number, e)
 			}
 			mine, err = bytes.Equal(held.Data, data), nil

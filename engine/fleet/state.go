@@ -235,6 +235,11 @@ func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Hel
 	return o, err
 }
 
+// useless reports whether an error concerns one object, which the store has and the box cannot use.
+func useless(err error) bool {
+	return errors.Is(err, archive.ErrTooLarge) || errors.Is(err, archive.ErrUnread)
+}
+
 // read returns a small object's bytes; nil: the store has no such object, or a large one.
 func (a *Agent) read(ctx context.Context, key string) ([]byte, error) {
 	o, err := a.get(ctx, key, fleetproto.MaxJWS)

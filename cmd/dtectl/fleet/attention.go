@@ -40,7 +40,7 @@ var phrases = []struct{ code, en, es string }{
 	{"replaced", "numbers nothing: another box took its place, or a copy of it runs",
 		"no numera: otra caja tomó su lugar, o hay una copia de ella"},
 	{"closed", "cannot sell: %s", "no puede vender: %s"},
-	{"forged", "its status is not its box's: %s", "el informe no es de su caja: %s"},
+	{"forged", "its status cannot be believed: %s", "no se puede creer su informe: %s"},
 	{"older", "its status was put back: %s", "pusieron un informe anterior: %s"},
 	{"acts", "the store has lost its acts %s", "el almacén perdió sus actos %s"},
 	{"version", "has version %d of the desired state: the store lacks it, or altered the next one",

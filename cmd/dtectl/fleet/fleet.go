@@ -128,6 +128,9 @@ func foreign(err error) bool {
 		errors.Is(err, archive.ErrNotFound)
 }
 
+// alone reports whether an error concerns one object only: it is foreign, or the store does not return it.
+func alone(err error) bool { return foreign(err) || errors.Is(err, archive.ErrUnread) }
+
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
 
 // Fingerprint returns the short form of a box's key that people compare.

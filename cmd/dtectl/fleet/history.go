@@ -81,7 +81,7 @@ func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, er
 			}
 			events = append(events, e)
 		}
-		if foreign(err) { // other groups are not affected
+		if alone(err) { // other groups are not affected
 			events = append(events, event{At: c.Now(), Group: g, What: "?", Fault: "NOT BELIEVED: " + err.Error()})
 		} else if err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 func (c *Chain) act(ctx context.Context, held *enrolments, at object) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
 	o, err := c.Store.Fetch(ctx, at.Key, fleetproto.MaxJWS)
-	if err != nil && !foreign(err) {
+	if err != nil && !alone(err) {
 		return e, fmt.Errorf("reading act %d of %s: %w", at.number, at.owner, err)
 	}
 	var boxes []fleetproto.Key

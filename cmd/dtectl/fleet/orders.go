@@ -60,7 +60,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 			head, last = v, v.Last
 			break
 		}
-		if !foreign(err) {
+		if !alone(err) {
 			return nil, err
 		}
 		fault = err
@@ -74,7 +74,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		if errors.Is(err, archive.ErrNotFound) {
 			break
 		}
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+		if err != nil && !alone(err) {
 			return nil, err
 		}
 		last = fleetproto.Verified{Version: last.Version + 1, Digest: fleetproto.Digest(o.Data)}
@@ -143,7 +143,7 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 		}
 	}
 	if held[signed] {
-		if _, err := c.Version(ctx, group, signed); foreign(err) {
+		if _, err := c.Version(ctx, group, signed); alone(err) {
 			data, err := c.kept(group, signed)
 			if err == nil {
 				err = c.Store.Overwrite(ctx, fleetproto.DesiredKey(group, signed), data)
@@ -189,7 +189,7 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 		data, _ := c.kept(v.Group, n.Version)
 		if fleetproto.Digest(data) != n.Digest {
 			o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n.Version), fleetproto.MaxJWS)
-			if data = o.Data; err != nil && !foreign(err) {
+			if data = o.Data; err != nil && !alone(err) {
 				return nil, err
 			}
 		}

@@ -775,3 +775,41 @@ func TestRekey_HalfKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestSurvey_Unread: a status, an act or an order that the store lists and does not return stops neither the other
+// branches nor the other groups. The order is written again from the centre's folder.
+func TestSurvey_Unread(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.obey()
+	w.box("norte").act(1, fleetproto.ActLive, "")
+	order := fleetproto.DesiredKey("tiendas", 1)
+	rotten := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), order}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "put" && r.Key == order {
+			rotten = rotten[:2]
+		}
+		if r.Verb == "get" && slices.Contains(rotten, r.Key) {
+			return fleettest.Unread
+		}
+		return fleettest.None
+	}
+	if s := w.survey(); len(s.Faults) == 0 {
+		t.Error("nobody is told of the order")
+	}
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	if head := w.head(); len(rotten) != 2 || head.Version != 2 || !head.Rollout.Held {
+		t.Errorf("%+v, not read: %q", head, rotten)
+	}
+	w.obey()
+	if got := w.codes("norte"); !slices.Equal(got, []string{"forged"}) {
+		t.Errorf("norte: %q", got)
+	}
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Errorf("centro: %q", got)
+	}
+	events, err := (&Log{}).events(t.Context(), w.chain)
+	if err != nil || !slices.ContainsFunc(events, func(e event) bool { return strings.HasPrefix(e.Fault, "NOT") }) {
+		t.Errorf("%+v %v", events, err)
+	}
+}

@@ -251,7 +251,7 @@ func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 	for _, g := range groups {
 		head, err := s.Chain.Head(ctx, g)
 		switch {
-		case foreign(err):
+		case alone(err):
 			out.fault("the order for %s is not authentic: %v", g, err)
 		case err != nil:
 			return fmt.Errorf("reading the order for %s: %w", g, err)
@@ -468,7 +468,7 @@ func (c *Chain) reaches(ctx context.Context, v *Version, held fleetproto.Verifie
 		looked = append(looked, at)
 		n := held.Version + 1
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n), fleetproto.MaxJWS)
-		if err != nil && !foreign(err) {
+		if err != nil && !alone(err) {
 			return false, fmt.Errorf("reading version %d of %s: %w", n, v.Group, err)
 		}
 		if d, err := c.Identity.ReadDesired(o.Data, v.Group, n); err != nil || d.Follows(held) != nil {
@@ -544,10 +544,13 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 	}
 	if k = s.before[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
 		o, err := s.Chain.Store.Fetch(ctx, e.Key, fleetproto.MaxJWS)
-		if err != nil && !foreign(err) {
+		if err != nil && !alone(err) {
 			return k, fmt.Errorf("reading %s: %w", e.Key, err)
 		}
 		k = known{tag: e.Tag, enrolled: enrolled}
+		if errors.Is(err, archive.ErrUnread) { // ask again at the next survey
+			k.tag = ""
+		}
 		if err == nil {
 			name, epoch, _ := fleetproto.StatusOf(e.Key)
 			k.status, err = s.Chain.Identity.OpenStatus(o.Data, name, epoch, box...)

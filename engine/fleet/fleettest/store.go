@@ -27,13 +27,14 @@ const (
 	Happened       // it is carried out, and the answer is lost
 	Repeated       // it is carried out twice, and the second answer arrives
 	Stale          // a Get returns the state before the last write: the previous object, or nothing
+	Unread         // the store answers, but does not return the object
 )
 
-// Faults lists all faults.
+// Faults lists the faults that may concern one request only.
 var Faults = []Fault{Lost, Failed, Happened, Repeated, Stale}
 
 func (f Fault) String() string {
-	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale"}[f]
+	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale", "unread"}[f]
 }
 
 // ErrFault is the error of a request with a fault.
@@ -90,6 +91,8 @@ func (s *Store) request(ctx context.Context, verb, key string, size int, do func
 		switch fault {
 		case Lost, Failed:
 			err = fmt.Errorf("%w: %s %s: %s", ErrFault, verb, key, fault)
+		case Unread:
+			err = fmt.Errorf("%w: %s %s", archive.ErrUnread, verb, key)
 		default:
 			s.mu.Lock()
 			r.Bytes, err = do(fault)

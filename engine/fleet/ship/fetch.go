@@ -120,7 +120,8 @@ func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	}
 	whole := int64(0)
 	for i := at; i >= 0 && whole == 0 && (epoch == 0 || i == at); i-- {
-		if whole, err = shipped[i].whole(ctx); err != nil && (epoch == 0 || !disproved(err)) {
+		// without an earlier copy there is nothing to choose
+		if whole, err = shipped[i].whole(ctx); err != nil && (epoch == 0 && i > 0 || !disproved(err)) {
 			return Fetched{}, err
 		}
 		if whole > 0 {

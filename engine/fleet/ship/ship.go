@@ -482,7 +482,8 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	}
 	for i, number := range slices.Backward(numbers) {
 		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), maxObject)
-		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // listed, but not returned
+		if errors.Is(err, archive.ErrNotFound) || errors.Is(err, archive.ErrUnread) || err != nil && !disproved(err) {
+			// listed, but not returned: the piece may be this box's last
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
 		if i == len(numbers)-1 {

@@ -590,3 +590,55 @@ func TestCheck_Repeated(t *testing.T) {
 		}
 	})
 }
+
+// TestFetch_Unread: one object that the store lists and does not return (its bytes are rotten, or in cold storage) does
+// not keep a rebuild from the others: it is complete, or names what it lacks. The living box ships the bytes again.
+func TestFetch_Unread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 3 {
+			w.sellDay(n, 4)
+			w.check()
+		}
+		w.grow("0000000099.copy", "tail")
+		w.steps()
+		w.status()
+		keys, whole, complete := w.store.Keys(fleetproto.CopyFolder), contents(t, w.dir), 0
+		for _, key := range append(keys, fleetproto.StatusKey("centro", 1)) {
+			w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+				if r.Verb == "get" && r.Key == key {
+					return fleettest.Unread
+				}
+				return fleettest.None
+			}
+			got, f, err := w.fetch()
+			w.store.Fault = nil
+			switch {
+			case err != nil, f.Lacks() == "" && got != whole:
+				t.Errorf("%s: %q %v", key, f.Lacks(), err)
+			case f.Lacks() == "":
+				complete++
+			}
+		}
+		if complete < len(keys)-1 {
+			t.Errorf("of %d, %d harm nothing", len(keys), complete)
+		}
+		part := w.store.Keys(fleetproto.PartsFolder("centro", 1))[0]
+		w.disk = &fleettest.File{} // what the box has read before is read again
+		w.start(box, 1)
+		w.steps()
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "put" && r.Key == part {
+				w.store.Fault = nil
+			}
+			if r.Verb == "get" && r.Key == part {
+				return fleettest.Unread
+			}
+			return fleettest.None
+		}
+		w.check()
+		if w.store.Fault != nil || w.ship.Shipped().Lacks != "" {
+			t.Errorf("%s was not written again: %+v", part, w.ship.Shipped())
+		}
+	})
+}
