@@ -90,16 +90,16 @@ func (c *deliveryRetry) Run(ctx context.Context, g *adminclient.Gateway) error {
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
-	list, err := givenUp(ctx, g)
-	if err != nil {
-		return err
-	}
 	codes := c.Codes
-	if c.All && len(list) == 0 {
-		term.Printf("nothing was given up\n")
-		return nil
-	}
 	if c.All {
+		list, err := givenUp(ctx, g)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			term.Printf("nothing was given up\n")
+			return nil
+		}
 		for _, f := range list {
 			codes = append(codes, f.Code)
 		}

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
-	"dtegate/gateway/adminapi"
 )
 
 // TestJSON: lists are available as JSON, with the appliance's values; they contain no hash of a token.
@@ -22,18 +20,6 @@ func TestJSON(t *testing.T) {
 		said, err := dtectl(b, append(strings.Fields(verb), "--json")...)
 		if err != nil || !json.Valid([]byte(said)) || !strings.Contains(said, want) || strings.Contains(said, "hash") {
 			t.Errorf("%s: %v\n%s", verb, err, said)
-		}
-	}
-	// A program that reads a list gets an empty list, not null.
-	g, _ := askBranch(t, map[string]any{"/admin/delivery": adminapi.GivenUp{}})
-	for asJSON, want := range map[bool]string{true: "[]\n", false: "nothing was given up\n"} {
-		said := cmdtest.Capture(t, func() {
-			if err := (&deliveryList{JSON: asJSON}).Run(t.Context(), g); err != nil {
-				t.Error(err)
-			}
-		})
-		if said != want {
-			t.Errorf("%q, want %q", said, want)
 		}
 	}
 }
