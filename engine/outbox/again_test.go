@@ -28,7 +28,8 @@ func TestDeliver_Again(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		list, err := b.Engine.Outbox().GivenUp(2)
-		if u := b.Undelivered(); err != nil || u.GivenUp != 3 || len(u.Failures) != 3 || len(list) != 2 {
+		if u := b.Undelivered(); err != nil || u.GivenUp != 3 || len(u.Failures) != 3 || len(list) != 2 ||
+			u.Failures[0].Token == 0 || u.Failures[1].Token == 0 || u.Failures[2].Token == 0 {
 			t.Fatalf("%+v, %+v %v", u, list, err)
 		}
 		// Nothing has changed: it comes back, under the same names.

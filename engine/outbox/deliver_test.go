@@ -126,8 +126,13 @@ func TestDeliver_GivenUp(t *testing.T) {
 	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
 		p.Set(func() { p.Replies["grey@example.com"] = 451 })
 		r := b.Issue(enginetest.SaleTo("grey", "grey@example.com"))
-		time.Sleep(6 * 24 * time.Hour)
+		time.Sleep(5*24*time.Hour - time.Minute)
 		u := b.Undelivered()
+		if u.Mail != 1 || u.GivenUp != 0 {
+			t.Errorf("within five days: %+v", u)
+		}
+		time.Sleep(24 * time.Hour)
+		u = b.Undelivered()
 		if u.Mail != 0 || u.GivenUp != 1 || u.Failures[0].Code != r.Code || !strings.Contains(u.Failures[0].Error,
 			"given up") {
 			t.Fatalf("after six days: %+v", u)
@@ -141,6 +146,21 @@ func TestDeliver_GivenUp(t *testing.T) {
 		if u = b.Undelivered(); u.GivenUp != 0 {
 			t.Errorf("after a resend: %+v", u)
 		}
+		got := metrictest.Values(t, b.Engine)
+		if got["dte_mail_total/given_up"] != 1 || got["dte_mail_total/sent"] != 1 || got["dte_mail_total/later"] == 0 {
+			t.Errorf("counted: %v", got)
+		}
+		// A letter that is postponed is tried after a minute, and then after as long again as it has waited.
+		before := p.Attempts("grey@example.com")
+		if _, err := b.Engine.Outbox().Resend(context.Background(), enginetest.CodeOf(r), "", enginetest.TestCaller(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Minute)
+		if n := p.Attempts("grey@example.com") - before; n != 8 {
+			t.Errorf("in 100 minutes a letter is tried %d times", n)
+		}
+		p.Set(func() { p.Replies = nil })
+		time.Sleep(6 * time.Hour)
 		b.Audit()
 	})
 }
@@ -216,18 +236,39 @@ func TestDeliver_BreaksServer(t *testing.T) {
 	})
 }
 
-// The configuration loses its mail server: waiting messages are given up in the end, and the branch does not busy-loop.
+// The configuration loses its mail server and its archive: waiting messages are given up in the end, documents for the
+// archive are not, and the branch does not busy-loop. The archive comes back.
 func TestDeliver_NoServer(t *testing.T) {
-	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, p *enginetest.PostOffice) {
 		p.Set(func() { p.Down = true })
-		b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		shelf.Answering(503)
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
 		time.Sleep(time.Minute)
 		b.Close()
-		b.Delivery.Mail = nil
+		kept := b.Delivery.Archive
+		b.Delivery.Mail, b.Delivery.Archive = nil, nil
 		b.Start()
+		shelf.Answering(0)
+		ctx, code := context.Background(), enginetest.CodeOf(r)
+		_, err := b.Engine.Outbox().Resend(ctx, code, "", enginetest.TestCaller(1))
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+		_, err = b.Engine.Outbox().CheckArchive(ctx, &outbox.ArchiveCheck{})
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+		if link, err := b.Engine.Outbox().Link(ctx, code, enginetest.TestCaller(1), "letter", time.Minute); link != "" ||
+			err != nil {
+			t.Errorf("a link to no archive: %s %v", link, err)
+		}
 		time.Sleep(6 * 24 * time.Hour)
-		if u := b.Undelivered(); u.Mail != 0 || u.GivenUp != 1 {
+		if u := b.Undelivered(); u.Mail != 0 || u.GivenUp != 0 || u.Archive != 1 { // given up once the archive has it
 			t.Errorf("after six days: %+v", u)
+		}
+		b.Close()
+		b.Delivery.Archive = kept
+		b.Start()
+		time.Sleep(6 * time.Hour)
+		if u := b.Undelivered(); u.Archive != 0 || u.GivenUp != 1 || len(shelf.Get(r.PDFURL)) == 0 {
+			t.Errorf("with the archive back: %+v", u)
 		}
 	})
 }
@@ -253,7 +294,8 @@ func TestDeliver_Resend(t *testing.T) {
 		r := b.Issue(enginetest.SaleTo("c", "ana@example.com"))
 		time.Sleep(time.Second)
 		resent, err := b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "", enginetest.TestCaller(1))
-		if err != nil || !resent.Sent || resent.To != "ana@example.com" || len(p.Of(r.Code)) != 2 ||
+		if want := (outbox.Resent{Code: r.Code, To: "ana@example.com", Tipo: "CREDITO_FISCAL", Estado: r.Estado,
+			Sent: true}); err != nil || *resent != want || len(p.Of(r.Code)) != 2 ||
 			p.Of(r.Code)[0].Id == p.Of(r.Code)[1].Id {
 			t.Fatalf("%+v %v %+v", resent, err, p.Of(r.Code))
 		}
@@ -274,7 +316,41 @@ func TestDeliver_Resend(t *testing.T) {
 		if got := p.Of(r.Code); len(got) != 4 || got[3].To[0] != "eva@example.com" {
 			t.Fatalf("mailed %+v", got)
 		}
+		// The server takes its time: the till waits five seconds, and the message is sent once.
+		hold, began := make(chan struct{}), time.Now()
+		p.Set(func() { p.Hold = hold })
+		resent, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "", enginetest.TestCaller(1))
+		if err != nil || resent.Sent || resent.Refused || time.Since(began) != 5*time.Second {
+			t.Errorf("after %v: %+v %v", time.Since(began), resent, err)
+		}
+		close(hold)
+		time.Sleep(time.Hour)
+		if got := p.Of(r.Code); len(got) != 5 || b.Undelivered().Mail != 0 {
+			t.Errorf("mailed %d times, %+v", len(got), b.Undelivered())
+		}
 		b.Audit()
+	})
+}
+
+// TestDeliver_AtOnce: however many messages are due, four are sent at once.
+func TestDeliver_AtOnce(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Replies["ana@example.com"] = 451 })
+		for i := range 10 {
+			b.Issue(enginetest.SaleTo(fmt.Sprint(i), "ana@example.com"))
+		}
+		time.Sleep(time.Second)
+		hold := make(chan struct{})
+		p.Set(func() { p.Replies, p.Hold = nil, hold })
+		time.Sleep(2 * time.Minute)
+		if n := len(p.Taken()); n != 4 {
+			t.Errorf("%d are sent at once", n)
+		}
+		close(hold)
+		time.Sleep(time.Second)
+		if n := len(p.Taken()); n != 10 {
+			t.Errorf("%d are sent", n)
+		}
 	})
 }
 
@@ -385,6 +461,11 @@ func TestDeliver_Archive(t *testing.T) {
 			t.Errorf("with the store down: %+v", u)
 		}
 		b.ShowsDelivery(u)
+		beside := b.Issue(enginetest.SaleTo("beside", "ana@example.com")) // the archive's pause is none of the mail server's
+		time.Sleep(time.Second)
+		if n := len(p.Of(beside.Code)); n != 1 {
+			t.Errorf("mailed %d times while the archive is away", n)
+		}
 		if link, err := b.Engine.Outbox().Link(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "letter",
 			time.Minute); err != nil ||
 			link != "" {
@@ -407,6 +488,11 @@ func TestDeliver_Archive(t *testing.T) {
 		if err != nil || !strings.HasPrefix(link, "http://s3.example/documentos/"+r.PDFURL+"?") {
 			t.Errorf("the link is %s, %v", link, err)
 		}
+		link, err = b.Engine.Outbox().
+			Link(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "ticket80", time.Minute)
+		if err != nil || link != "" {
+			t.Errorf("the archive has no tickets: %s, %v", link, err)
+		}
 		if u = b.Undelivered(); u.Archive != 0 || u.Mail != 1 {
 			t.Errorf("with the store back: %+v", u)
 		}
@@ -428,6 +514,13 @@ func TestDeliver_Archive(t *testing.T) {
 			u.Failures[0].Token != r.TokenID || r.TokenID == 0 ||
 			string(shelf.Get(r.JSONURL)) != "{}" {
 			t.Errorf("with a stranger in its place: %+v", u)
+		}
+		got := metrictest.Values(t, b.Engine)
+		for result, want := range map[string]bool{"stored": true, "conflict": true, "setup": false, "invalid": false,
+			"full": false} {
+			if n := got["dte_archive_total/"+result]; (n > 0) != want {
+				t.Errorf("%v attempts are counted as %s", n, result)
+			}
 		}
 	})
 }
@@ -462,7 +555,7 @@ func TestDeliver_ArchiveInvalidated(t *testing.T) {
 
 // A store that refuses the branch, or is full, causes an alert and loses nothing: the archive catches up.
 func TestDeliver_ArchiveRefuses(t *testing.T) {
-	for _, status := range []int{403, 507} {
+	for status, counted := range map[int]string{403: "setup", 507: "full", 503: "later"} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			shelf := enginetest.NewBucket()
 			enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, _ *enginetest.PostOffice) {
@@ -476,6 +569,11 @@ func TestDeliver_ArchiveRefuses(t *testing.T) {
 				if u := b.Undelivered(); u.Archive != 5 || !strings.Contains(u.ArchiveTrouble, fmt.Sprint(status)) ||
 					u.GivenUp != 0 {
 					t.Errorf("after two days: %+v", u)
+				}
+				for result, n := range metrictest.Values(t, b.Engine) {
+					if name, of := strings.CutPrefix(result, "dte_archive_total/"); of && (n > 0) != (name == counted) {
+						t.Errorf("%v attempts are counted as %s", n, name)
+					}
 				}
 				shelf.Answering(0)
 				time.Sleep(outbox.PauseMost + time.Second)

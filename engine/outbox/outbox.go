@@ -304,10 +304,7 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	d, now := *h.Delivery, box.o.Now()
 	var tried [2]bool
 	for i, s := range d.Steps() {
-		if tried[i] = stepWanted(*s, now, away, &box.delivery.servers[i]); tried[i] {
-			next := **s
-			*s = &next
-		}
+		tried[i] = stepWanted(*s, now, away, &box.delivery.servers[i])
 	}
 	if tried == [2]bool{} {
 		return nil

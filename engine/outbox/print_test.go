@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,17 @@ func TestPrinted_Shares(t *testing.T) {
 	code, err := dte.ParseCode(r.Code)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for layout, kinds := range map[string][2]string{"letter": {"%PDF-", ""}, "ticket80": {"%PDF-", "\x1b@"},
+		"ticket58": {"%PDF-", "\x1b@"}, "": {}, "ticket": {}, "Letter": {}} {
+		for i, kind := range kinds { // a PDF, and commands of a thermal printer
+			b, err := box.Printed(context.Background(), code, enginetest.TestCaller(1), layout, i == 1)
+			if kind == "" {
+				enginetest.Refused(t, err, refusal.CodeValidation, "layout")
+			} else if err != nil || !strings.HasPrefix(string(b), kind) {
+				t.Errorf("%s, %d: %.10q, %v", layout, i, b, err)
+			}
+		}
 	}
 	ctx, hog := context.Background(), enginetest.TestCaller(1)
 	hog.TokenID = 77

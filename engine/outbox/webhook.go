@@ -149,7 +149,7 @@ func (h *Hook) post(ctx context.Context, body []byte) error {
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // lets the connection be reused
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if resp.StatusCode/100 != 2 {
 		h.posts.WithLabelValues("refused").Inc()
 		return fmt.Errorf("posting: the answer is %s", resp.Status)
 	}

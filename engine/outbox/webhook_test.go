@@ -1,9 +1,11 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,6 +63,8 @@ type hookWorld struct {
 	t     *testing.T
 	store *storage.Store
 	n     byte
+	err   error        // of the next call of next
+	log   bytes.Buffer // of the hooks
 }
 
 func newHookWorld(t *testing.T) *hookWorld {
@@ -94,6 +98,10 @@ func (w *hookWorld) result() {
 func (w *hookWorld) next(ctx context.Context, after uint64) ([]byte, uint64, error) {
 	for {
 		rung := w.store.Announced()
+		if err := w.err; err != nil {
+			w.err = nil
+			return nil, after, err
+		}
 		list, err := w.store.Changes(after, 500)
 		if err != nil {
 			return nil, after, err
@@ -121,7 +129,7 @@ func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
 	}
 	h = NewHook(HookOptions{URL: "https://erp.example.com/dte", Secret: []byte("a secret"), Store: w.store,
 		Ambiente: "00", Next: w.next,
-		Transport: e, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		Transport: e, Now: time.Now, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -132,11 +140,12 @@ func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
 	return h, func() { cancel(); <-done }
 }
 
-// TestHook_EachFailureAnew: after a post that was taken, the pauses of the next failure begin with the shortest.
+// TestHook_EachFailureAnew: after a post that was taken, the pauses of the next failure begin with the shortest. Each
+// failure is logged once. A feed that cannot be read is a failure too.
 func TestHook_EachFailureAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHookWorld(t)
-		e := &erp{t: t, answers: []int{500, 500, 500, 500, 200, 500, 500, 200}}
+		e := &erp{t: t, answers: []int{500, 500, 500, 500, 200, 300, 500, 299}}
 		_, stop := w.start(e)
 		for range 2 {
 			synctest.Wait()
@@ -144,6 +153,19 @@ func TestHook_EachFailureAnew(t *testing.T) {
 			time.Sleep(time.Hour)
 		}
 		stop()
+		w.err = errors.New("the feed cannot be read")
+		began := time.Now()
+		_, stop = w.start(e)
+		w.result()
+		time.Sleep(time.Hour)
+		stop()
+		if last := e.at[len(e.at)-1]; last.Sub(began) != time.Second {
+			t.Errorf("after an error of the feed the next post is %v later", last.Sub(began))
+		}
+		if n := strings.Count(w.log.String(), "level=WARN"); n != 3 {
+			t.Errorf("%d failures are logged:\n%s", n, &w.log)
+		}
+		e.at = e.at[:len(e.at)-1]
 		var pauses []time.Duration
 		for i := range e.at[1:] {
 			pauses = append(pauses, e.at[i+1].Sub(e.at[i]))
@@ -233,6 +255,28 @@ func TestHook(t *testing.T) {
 		}
 		if r, err := w.store.Fsck(t.Context()); err != nil || len(r.Problems) > 0 {
 			t.Errorf("%v %v", r, err)
+		}
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHook_CursorLost: a hook whose place the store has lost posts every result again; then its place counts.
+func TestHook_CursorLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHookWorld(t)
+		w.result() // 1, before the hook's first start
+		e := &erp{t: t, answers: []int{200}}
+		for _, w.err = range []error{nil, storage.ErrCursor} {
+			_, stop := w.start(e)
+			synctest.Wait()
+			w.result() // 2, 3
+			synctest.Wait()
+			stop()
+		}
+		if want := []string{"2", "1 2", "3"}; !slices.Equal(e.bodies, want) {
+			t.Errorf("posted %q, want %q", e.bodies, want)
 		}
 		if err := w.store.Close(); err != nil {
 			t.Error(err)
