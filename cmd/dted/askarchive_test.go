@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/health"
+	"dtegate/engine/archive"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
@@ -85,15 +86,18 @@ func TestWitness_Unanswered(t *testing.T) {
 }
 
 // The first sale waits for the archive's answer, no longer than askArchiveFor. The archive may take longer. An archive
-// that cannot be asked is asked again.
+// that cannot be asked is asked again, after an hour if it answered and did not return one document.
 func TestWitness_Bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		w := &witness{done: make(chan struct{}), began: time.Now(), now: time.Now, last: time.Now().Add(-2 * standstill)}
 		w.ask = func(ctx context.Context, _, _ time.Time) error {
-			if asked++; asked == 1 {
+			switch asked++; asked {
+			case 1:
 				time.Sleep(2 * askArchiveFor)
 				return cmp.Or(ctx.Err(), errors.New("no answer"))
+			case 2:
+				return archive.ErrUnread
 			}
 			return nil
 		}
@@ -105,7 +109,7 @@ func TestWitness_Bounded(t *testing.T) {
 		}
 		w.await() // not again
 		<-done
-		if took := time.Since(w.began); asked != 2 || took != 2*askArchiveFor+time.Minute {
+		if took := time.Since(w.began); asked != 3 || took != 2*askArchiveFor+time.Minute+time.Hour {
 			t.Errorf("asked %d times, the last after %v", asked, took)
 		}
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine"
+	"dtegate/engine/archive"
 	"dtegate/engine/audit"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/rulestore"
@@ -89,6 +91,9 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 				warn("the archive cannot be asked for what the store may lack", "error", err)
 			}
 			wait = time.Minute
+			if errors.Is(err, archive.ErrUnread) { // the archive answers: each question reads that day's folder again
+				wait = time.Hour
+			}
 		}
 		if first {
 			close(w.done)

@@ -119,7 +119,7 @@ var layers = map[string][]string{
 		"engine/audit", "cmd/dted/config"},
 	"cmd/term":    {},
 	"cmd/version": {},
-	"cmd/dted": {"engine/fairqueue", "engine/outbox", "cmd/dted/health", "cmd/dted/access",
+	"cmd/dted": {"engine/archive", "engine/fairqueue", "engine/outbox", "cmd/dted/health", "cmd/dted/access",
 		"engine/documents", "engine/contingency", "engine/fleet/ship", "engine/rulestore",
 		"rules/bundle", "engine/fleet", "engine/fleet/fleetproto", "engine/refusal", "cmd/term", "cmd/version",
 		"cmd/dted/config", "gateway", "gateway/adminapi", "gateway/reply", "gateway/page", "engine",

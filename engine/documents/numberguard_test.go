@@ -292,14 +292,14 @@ func TestAskArchive_GoesOn(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		of     string // the documents' point of sale
-		fails  int    // this read
+		fails  int    // this read, and the second try
 		reads  int
 		behind string
 	}{
 		// of the three days: few of the last, and all
-		"its own": {"M001P001", 65, few + 3*30 + 30, "el 129 de"},
+		"its own": {"M001P001", 65, few + 3*30 + 30 + 1, "el 129 de"},
 		// few of each, and many
-		"others'": {"M002P001", 3*few + 65, 3*few + 3*30 + 30, "nil"},
+		"others'": {"M002P001", 3*few + 65, 3*few + 3*30 + 30 + 1, "nil"},
 	} {
 		objects, read := bucket{}, make(map[string]int)
 		for day := range 3 {
@@ -335,7 +335,7 @@ func sumOf(read map[string]int) (n int) {
 	return n
 }
 
-// breaking fails one read of an object, by its place among all reads, and counts the reads of each object.
+// breaking fails a read of an object, by its place among all reads, and the next, and counts the reads of each object.
 type breaking struct {
 	http.RoundTripper
 	read  map[string]int
@@ -344,7 +344,8 @@ type breaking struct {
 
 func (b breaking) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("list-type") == "" {
-		if b.read[r.URL.Path]++; sumOf(b.read) == b.which {
+		b.read[r.URL.Path]++
+		if n := sumOf(b.read); n == b.which || n == b.which+1 {
 			return nil, io.ErrUnexpectedEOF
 		}
 	}
