@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
 	"dtegate/engine/dte"
@@ -41,6 +42,12 @@ func TestIssue_Undeferred(t *testing.T) {
 		b.Close()
 		b.Book = book
 		b.Start()
+		tried := gift("tried") // a test request is no failure of the rule
+		tried.TestContingency = true
+		if faults := b.Engine.Check(context.Background(), tried); len(faults) > 0 ||
+			metrictest.Values(t, b.Engine.Shelf())["dte_rule_refused_sales_total"] != 0 {
+			t.Errorf("%+v", faults)
+		}
 		b.Cable.Set(enginetest.Refusing)
 		b.Issue(enginetest.Sale("away", 100))
 		_, err := b.Engine.Issue(context.Background(), gift("refused"))

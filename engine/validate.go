@@ -18,16 +18,10 @@ import (
 // Check returns the faults of a request's facts against the schema and the origin. If every amount that the rule reads
 // is known, Check adds the rule's faults. Check spends no number and stores nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
-	now := e.now()
-	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
-	if err != nil {
-		return nil
-	}
-	d, err := e.newDraft(req, now, now)
+	d, err := e.makeDraft(req)
 	if err != nil {
 		return refusal.Faults(err)
 	}
-	d.rule = rule
 	if record.TypeOf(req.Document).Effect != bundle.Nothing && (req.Origin == nil || req.Origin.Code == (dte.Code{})) {
 		return nil // the origin is unknown: nothing to compare with
 	}

@@ -343,25 +343,31 @@ func (f Fault) Error() string {
 	return f.Path + ": " + f.Code + ": " + f.Message
 }
 
-// Outcomes counts MH's decisions about the newest documents or events that one version of a rule made.
+// Outcomes counts MH's decisions about the newest documents or events that one version of a rule made, and the failures
+// of that version.
 type Outcomes struct {
 	Decided int `json:"decided"`
 	Refused int `json:"refused"`           // of Decided
 	ByRule  int `json:"by_rule,omitempty"` // of Refused: MH names a value that the rule or the layout made
+	Failed  int `json:"failed,omitempty"`  // the rule failed: another rule made the document, or the sale was refused
 }
 
-// gravePart: Outcomes are grave if MH refuses more than one in gravePart documents for a value that the rule made.
+// gravePart: Outcomes are grave if more than one in gravePart documents fails, or is refused for what the rule made.
 const gravePart = 20
 
-// Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or
-// more than one in gravePart for values that the rule made. One till is enough for an alarm: there is no minimum of
-// decisions, points of sale or kinds of sale. A branch returns to an earlier rule by stricter criteria.
-func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
+// Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason; or
+// more than one in gravePart failed, or was refused for values that the rule made. One till is enough for an alarm:
+// there is no minimum of decisions, points of sale or kinds of sale. A branch returns to an earlier rule by stricter
+// criteria.
+func (o Outcomes) Grave() bool {
+	return 2*o.Refused > o.Decided || gravePart*(o.ByRule+o.Failed) > o.Decided+o.Failed
+}
 
 // Sound returns an error if the counts, which came from outside, contradict each other.
 func (o Outcomes) Sound() error {
-	if o.ByRule < 0 || o.Refused < o.ByRule || o.Decided < o.Refused {
-		return fmt.Errorf("%d refused because of the rule, %d refused, %d decided", o.ByRule, o.Refused, o.Decided)
+	if o.ByRule < 0 || o.Refused < o.ByRule || o.Decided < o.Refused || o.Failed < 0 {
+		return fmt.Errorf("%d refused because of the rule, %d refused, %d decided, %d failed", o.ByRule, o.Refused,
+			o.Decided, o.Failed)
 	}
 	return nil
 }

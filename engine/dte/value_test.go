@@ -210,10 +210,11 @@ func TestValue_Kinds(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	for o, want := range map[Outcomes][2]bool{ // sound, grave
-		{}: {true, false}, {1, 0, 0}: {true, false}, {2, 1, 0}: {true, false}, {3, 2, 0}: {true, true},
-		{1, 1, 0}: {true, true}, {20, 1, 1}: {true, false}, {19, 1, 1}: {true, true}, {40, 2, 2}: {true, false},
-		{40, 3, 3}: {true, true}, {1, 2, 0}: {false, true}, {5, 1, 2}: {false, true}, {5, 0, -1}: {false, false},
-		{3, 3, 3}: {true, true},
+		{}: {true, false}, {1, 0, 0, 0}: {true, false}, {2, 1, 0, 0}: {true, false}, {3, 2, 0, 0}: {true, true},
+		{1, 1, 0, 0}: {true, true}, {20, 1, 1, 0}: {true, false}, {19, 1, 1, 0}: {true, true}, {40, 2, 2, 0}: {true, false},
+		{40, 3, 3, 0}: {true, true}, {1, 2, 0, 0}: {false, true}, {5, 1, 2, 0}: {false, true}, {5, 0, -1, 0}: {false, false},
+		{3, 3, 3, 0}: {true, true}, {0, 0, 0, 1}: {true, true}, {18, 0, 0, 1}: {true, true}, {19, 0, 0, 1}: {true, false},
+		{38, 1, 1, 1}: {true, true}, {39, 1, 1, 1}: {true, false}, {5, 0, 0, -1}: {false, false},
 	} {
 		if got := [2]bool{o.Sound() == nil, o.Grave()}; got != want {
 			t.Errorf("%+v: sound, grave %v", o, got)

@@ -53,6 +53,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
+	s.guard.Note(failed.Ref.Digest, s.o.Now())
 	policy, failure := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid), cause
 	book := s.Book()
 	next, err := book.Pick(failed.Document, s.o.Ambiente, day)
@@ -85,6 +86,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 // EventFailed counts that an event's bundle has contradicted the box's data, and returns the error for the caller.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
+	s.guard.Note(e.Ref.Digest, s.o.Now())
 	s.metrics.unsold.Inc()
 	return &refusal.Error{Code: refusal.CodeRuleFailed, RetryAfter: ruleFailedRetry, Err: cause,
 		Message: fmt.Sprintf("La regla %s %s falló; avise a quien administra el equipo", e.Ref.Name, e.Ref.Version)}

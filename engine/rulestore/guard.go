@@ -71,8 +71,9 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
-// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until the
-// Return is recorded, the previous bundle computes the sales within its dates: see Suspend.
+// Failed counts an evaluation that failed and that another bundle made instead, and requests a Return if the bundle's
+// evaluations keep failing. Until the Return is recorded, the previous bundle computes the sales within its dates: see
+// Suspend.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,6 +83,14 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 		r.Suspend() // suspend now, because recording the return may have to wait
 		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
 	}
+}
+
+// Note counts a failure among the bundle's Outcomes, whether or not the branch can leave the bundle because of it.
+func (g *Guard) Note(digest string, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.bundle(digest).tally
+	t.newest = appendNewest(t.newest, Verdict{Cause: causeFailure, At: now}, Shown)
 }
 
 // Decided counts MH's decision about a document or an event. It requests a Return if MH's refusals show that the bundle
@@ -102,7 +111,7 @@ func (g *Guard) Decided(v Verdict, book *Book) {
 	}
 }
 
-// Outcomes counts MH's newest decisions about a bundle's documents or events.
+// Outcomes counts MH's newest decisions about a bundle's documents or events, and the failures among them.
 func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,6 +159,7 @@ const (
 	CauseRule    = "rule"    // a value that the module or the layout set
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
 	CauseUnclear = "unclear" // MH names no value of the document
+	causeFailure = "failure" // MH decided nothing: the rule failed
 )
 
 // Shape distinguishes kinds of sale. It depends on the names of a sale's members, on its flags and on the number of its
@@ -352,6 +362,10 @@ func appendNewest(list []Verdict, v Verdict, most int) []Verdict {
 func (t *tally) shown(now time.Time) (o dte.Outcomes) {
 	for _, v := range t.newest {
 		if now.Sub(v.At) > shownFor {
+			continue
+		}
+		if v.Cause == causeFailure {
+			o.Failed++
 			continue
 		}
 		o.Decided++

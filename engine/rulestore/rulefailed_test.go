@@ -63,6 +63,13 @@ func TestRuleFailed(t *testing.T) {
 				req := enginetest.Sale("", 1130+i*100)
 				req.Caller = enginetest.TestCaller(1 + i%2)
 				r, err := w.Engine.Issue(context.Background(), req)
+				failed := i + 1
+				if c.sold && c.policy == "" {
+					failed = min(failed, 3) // then the branch leaves the rule
+				}
+				if o := onList(s, "8.0.0").Outcomes; o == nil || *o != (dte.Outcomes{Failed: failed}) {
+					t.Fatalf("after %d failures, outcomes %+v", failed, o)
+				}
 				var refused *refusal.Error
 				switch {
 				case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed ||
@@ -164,7 +171,8 @@ func TestRuleFailed_Meanwhile(t *testing.T) {
 		// An event whose bundle fails is refused, and counted.
 		enginetest.Refused(t, s.EventFailed(new(rulestore.Event), errors.New("a contradiction")),
 			refusal.CodeRuleFailed, "")
-		if n := metrictest.Values(t, s)["dte_rule_refused_sales_total"]; n != 1 {
+		if n := metrictest.Values(t, s)["dte_rule_refused_sales_total"]; n != 1 ||
+			s.Guard().Outcomes("", w.Now()).Failed != 1 {
 			t.Errorf("%v failures are counted", n)
 		}
 		w.Close()

@@ -55,7 +55,7 @@ type ShownBundle struct {
 	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
-	// Outcomes are MH's newest decisions about the bundle's documents; absent if MH decided on none in the last week.
+	// Outcomes are MH's newest decisions about the bundle's documents, and its failures; absent without any for a week.
 	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }
@@ -95,7 +95,7 @@ func (s *Store) List() *Listing {
 		shown := ShownBundle{Admitted: i.Admitted, State: place(on, i, l.Day), Off: i.off, Vouched: i.vouched,
 			SignedBy: i.signedBy, Trouble: i.trouble}
 		shown.Steps = nil
-		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided > 0 {
+		if o := s.guard.Outcomes(i.Digest, s.o.Now()); o.Decided+o.Failed > 0 {
 			shown.Outcomes = &o
 		}
 		switch {

@@ -38,7 +38,8 @@ type board struct {
 	Deadlines     []fact   // Note is the moment, Value is the time left
 	Live, Coming  []fact   // document types with the version of their rules
 	RulesRefused  []fact   // stored rules that may not be used
-	Rejecting     []string // a sentence for each rule in force that is most likely wrong
+	Rejecting     []string // a sentence for each rule in force that is most likely wrong, with MH's refusals
+	Failing       []string // a sentence for each other rule in force that is most likely wrong
 	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact
 	Box           []fact
@@ -252,16 +253,26 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds how many of a rule's documents MH has refused. It adds to Rejecting a rule that is most likely wrong.
+// outcomes adds how many of a rule's documents MH has refused, and how often the rule failed. It adds a rule that is
+// most likely wrong to Rejecting or Failing.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
-	if o == nil || o.Refused == 0 {
+	if o == nil || o.Refused+o.Failed == 0 {
 		return
 	}
-	text := b.t("rule.rejects") + " " + count(o.Refused) + " " + b.t("authorisation.of") + " " + count(o.Decided)
+	var said []string
+	wrong := &b.Failing
+	if o.Refused > 0 {
+		said, wrong = append(said, b.t("rule.rejects")+" "+count(o.Refused)+" "+b.t("authorisation.of")+" "+
+			count(o.Decided)), &b.Rejecting
+	}
+	if o.Failed > 0 {
+		said = append(said, b.t("rule.fails")+": "+count(o.Failed))
+	}
+	text := strings.Join(said, " · ")
 	line.Note = strings.TrimPrefix(line.Note+" · "+text, " · ")
 	if o.Grave() {
 		line.Level = "bad"
-		b.Rejecting = append(b.Rejecting, line.Name+" "+line.Value+": "+text+".")
+		*wrong = append(*wrong, line.Name+" "+line.Value+": "+text+".")
 	}
 }
 
@@ -361,6 +372,8 @@ func (b *board) verdict() {
 		state, b.Level = "late", "bad"
 	case len(b.Rejecting) > 0:
 		state, b.Level, b.Reason = "rejecting", "bad", strings.Join(b.Rejecting, " ")
+	case len(b.Failing) > 0:
+		state, b.Level, b.Reason = "failing", "bad", strings.Join(b.Failing, " ")
 	case o.MH.Refused != nil:
 		state, b.Level, b.Order = "password", "bad", PasswordOrder
 		b.Reason = b.t(passwordReason(o.MH.Refused))

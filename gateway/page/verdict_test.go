@@ -70,6 +70,7 @@ var ailments = []struct {
 		o.Rules.Rules[0].Outcomes = &dte.Outcomes{Decided: 3,
 			Refused: 2}
 	}},
+	{"rule that fails", "red", func(o *Overview) { o.Rules.Rules[0].Outcomes = &dte.Outcomes{Decided: 3, Failed: 1} }},
 	{"stopped", "red", func(o *Overview) { o.Stopped = errors.New("the disk is full") }},
 }
 

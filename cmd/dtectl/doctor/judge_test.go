@@ -125,6 +125,8 @@ func TestDoctor_Judges(t *testing.T) {
 			[]string{"fail rules: dte01 2.1.1 is unvouched | somebody wrote"}},
 		"MH refuses half": {listing(outcomes(dte.Outcomes{Decided: 9, Refused: 5})),
 			[]string{"fail rules: MH refused 5 of the last 9 documents or events of dte01 2.1.1 | take the rule back"}},
+		"a rule fails": {listing(outcomes(dte.Outcomes{Decided: 18, Failed: 1})),
+			[]string{"fail rules: dte01 2.1.1 failed at 1 of its last 19 documents or events | Rule failing"}},
 		"MH refuses one":  {listing(outcomes(dte.Outcomes{Decided: 9, Refused: 1})), []string{"ok rules: MH refused 1 |"}},
 		"MH refuses none": {listing(outcomes(dte.Outcomes{Decided: 9})), nil},
 		"went back": {returned(rulestore.Live, nil),

@@ -102,10 +102,13 @@ func (d *doctor) listed(list *rulestore.Listing) {
 	}
 }
 
-// rejected reports MH's refusals among the latest documents and events of a rule in force.
+// rejected reports failures of a rule in force, and MH's refusals among its latest documents and events.
 func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {
+	case o.Grave() && o.Failed > 0:
+		d.fail("rules", "have central IT take the rule back, or mend it; see Rule failing in the runbook",
+			"%s failed at %d of its last %d documents or events", rule, o.Failed, o.Failed+o.Decided)
 	case o.Grave():
 		d.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see "+
 			"Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)

@@ -53,6 +53,8 @@ var phrases = []struct{ code, en, es string }{
 		"la caja de la época %d, ya reemplazada, sigue informando"},
 	{"returned", "went back by itself from %s: %s", "volvió por sí misma de %s: %s"},
 	{"refused", "refused %s: %s", "rechazó %s: %s"},
+	{"failing", "%[3]s failed at %[1]d of its last %[2]d documents or events",
+		"%[3]s falló en %[1]d de sus últimos %[2]d documentos o eventos"},
 	{"rejected", "MH refuses %d of the last %d documents or events of %s",
 		"Hacienda rechaza %d de los últimos %d documentos o eventos de %s"},
 	{"ended", "certificate %s has ended", "venció el certificado %s"},
@@ -234,8 +236,12 @@ func (b *Branch) running(now time.Time, desired *Version) {
 			b.add(Bad, "refused", r.Name, r.Reason)
 		}
 	}
-	for _, r := range refusedByMH(s, nil) {
-		b.add(Bad, "rejected", r.Outcomes.Refused, r.Outcomes.Decided, r.Name+" "+r.Version)
+	for _, r := range harmful(s, nil) {
+		code, n, of := "rejected", r.Outcomes.Refused, r.Outcomes.Decided
+		if f := r.Outcomes.Failed; f > 0 {
+			code, n, of = "failing", f, of+f
+		}
+		b.add(Bad, code, n, of, r.Name+" "+r.Version)
 	}
 	if desired == nil {
 		return

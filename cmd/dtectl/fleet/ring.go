@@ -14,7 +14,7 @@ import (
 type Ring struct {
 	Boxes     int      `json:"branches"`  // branches in the ring that are enrolled, or whose enrolment is lost
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
-	Failed    []string `json:"failed"`    // branches that refused it, went back, or whose documents MH refuses
+	Failed    []string `json:"failed"`    // branches that refused it, went back, or where its rules are Grave
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
 	Silent    int      `json:"silent"`    // branches counted in Waiting that have reported nothing for SilentAfter
 	// branches counted in Succeeded that read the last order and reported after the soak time
@@ -44,7 +44,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 			}
 		}
 		switch {
-		case stage.Failed(), stage.Succeeded() && len(refusedByMH(b.Status, r)) > 0:
+		case stage.Failed(), stage.Succeeded() && len(harmful(b.Status, r)) > 0:
 			m.Failed = append(m.Failed, b.Name)
 		case b.doubtful():
 			m.Doubtful = append(m.Doubtful, b.Name)
@@ -63,9 +63,9 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns a branch's bundles in force whose documents MH refuses there. If rollout is not nil, only bundles
-// of the roll-out count. Rings and concerns use this criterion.
-func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
+// harmful returns a branch's bundles in force that fail there, or whose documents MH refuses there. If rollout is not
+// nil, only bundles of the roll-out count. Rings and concerns use this criterion.
+func harmful(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := rollout == nil || slices.ContainsFunc(rollout.State.Rules,
 			func(o fleetproto.Rule) bool { return o.Digest == r.Digest })

@@ -56,7 +56,8 @@ func TestMeasure(t *testing.T) {
 		{[]fleetproto.Running{{Digest: ours, Live: true, Outcomes: good}, {Digest: foreign, Live: true, Outcomes: bad}},
 			false},
 		{[]fleetproto.Running{{Digest: ours, Outcomes: bad}}, false}, // its first day has not come
-		{[]fleetproto.Running{{Digest: foreign, Live: true}, {Digest: ours, Live: true, Outcomes: bad}}, true}}
+		{[]fleetproto.Running{{Digest: foreign, Live: true}, {Digest: ours, Live: true, Outcomes: bad}}, true},
+		{[]fleetproto.Running{{Digest: ours, Live: true, Outcomes: dte.Outcomes{Decided: 9, Failed: 1}}}, true}}
 	reads := []struct {
 		seen            time.Time
 		version         int64

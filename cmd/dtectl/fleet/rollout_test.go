@@ -294,32 +294,41 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestRoll_RefusedByMH: a rule that a branch admitted, and that MH refuses, holds its ring after one document of one
-// till; after the rule is taken back, the branch has no concern.
-func TestRoll_RefusedByMH(t *testing.T) {
-	w := newWorld(t, "a", "b", "c")
-	whole := Percent(fleetproto.Whole)
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &whole}))
-	w.obey()
-	w.must(w.roll())
-	w.obey()
-	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}, Pilots: []string{"a"}}))
-	w.obey()
-	w.box("a").status.Rules[0].Outcomes = dte.Outcomes{Decided: 1, Refused: 1}
-	w.box("a").report()
-	if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
-		t.Fatalf("the ring is not held: %v", err)
-	}
-	if got := w.codes("a"); !slices.Equal(got, []string{"rejected"}) {
-		t.Error(got)
-	}
-	if got := w.text(); !strings.Contains(got, "MH refuses 1 of the last 1 documents or events of catalogues 1.0.1") {
-		t.Error(got)
-	}
-	w.must((&Back{Group: "tiendas"}).Run(t.Context(), w.chain))
-	w.obey()
-	if got := w.codes("a"); len(got) != 0 {
-		t.Errorf("after it went back: %v", got)
+// TestRoll_Harms: a rule that a branch admitted, and that MH refuses or that fails, holds its ring after one document
+// of one till; after the rule is taken back, the branch has no concern.
+func TestRoll_Harms(t *testing.T) {
+	for code, c := range map[string]struct {
+		outcomes dte.Outcomes
+		text     string
+	}{
+		"rejected": {dte.Outcomes{Decided: 1, Refused: 1},
+			"MH refuses 1 of the last 1 documents or events of catalogues 1.0.1"},
+		"failing": {dte.Outcomes{Failed: 1}, "catalogues 1.0.1 failed at 1 of its last 1 documents or events"},
+	} {
+		w := newWorld(t, "a", "b", "c")
+		whole := Percent(fleetproto.Whole)
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &whole}))
+		w.obey()
+		w.must(w.roll())
+		w.obey()
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.1", w.rules)}, Pilots: []string{"a"}}))
+		w.obey()
+		w.box("a").status.Rules[0].Outcomes = c.outcomes
+		w.box("a").report()
+		if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
+			t.Fatalf("%s: the ring is not held: %v", code, err)
+		}
+		if got := w.codes("a"); !slices.Equal(got, []string{code}) {
+			t.Error(got)
+		}
+		if got := w.text(); !strings.Contains(got, c.text) {
+			t.Error(got)
+		}
+		w.must((&Back{Group: "tiendas"}).Run(t.Context(), w.chain))
+		w.obey()
+		if got := w.codes("a"); len(got) != 0 {
+			t.Errorf("after it went back: %v", got)
+		}
 	}
 }
 
