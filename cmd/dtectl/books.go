@@ -207,7 +207,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 		return err
 	}
 	for _, f := range b.Files() {
-		term.Printf("%-25s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
+		term.Printf("%-27s %6d rows %7d documents\n", f.Name, f.Rows, f.Documents)
 	}
 	if c.Received != "" {
 		nowhere := slices.DeleteFunc(b.Received(), func(r books.ReceivedFile) bool { return r.Motive == "" })

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,8 @@ import (
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/asmtest"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -37,12 +41,12 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 // TestTranscripts runs the commands of testdata/transcripts, each file at a box of its own, whose appliance gives the
 // answers that the file contains. Everything that a command asks, prints and leaves must be as the file says.
 //
-//	< 200 {"a":1}   the appliance's next answer; 503+4 has a Retry-After; {+24h} and {TODAY} are times
+//	< 200 {"a":1}   the appliance's next answer; 503+4 has a Retry-After; {+24h}, {TODAY}, «base64»
 //	@ list 1\n2\n   writes a file of the box
 //	~ old => new    changes the box's configuration
 //	$ dtectl …      runs a verb as main does; DIR is the box's folder
 //	$ show PATTERN  prints the files that match a pattern, or the text of one file
-//	$ remove PATTERN, $ fill DAY N, $ act WHAT…, $ hold, $ release, $ archive, $ certificate NIT DAYS
+//	$ checkout, $ remove PATTERN, $ fill DAY N, $ act WHAT…, $ hold, $ release, $ archive, $ certificate NIT DAYS
 //
 // Below a command: its requests (>), its standard output (|), its standard error (!), and its exit status if not 0.
 func TestTranscripts(t *testing.T) {
@@ -164,10 +168,15 @@ func (p *transcript) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.timed(text))
 }
 
+var signed = regexp.MustCompile(`«[^»]*»`)
+
 var fromNow = regexp.MustCompile(`\{([+-][0-9]+h)\}`)
 
-// timed replaces {+24h} by a time.
+// timed replaces {+24h} by a time, and «text» by its base64.
 func (p *transcript) timed(text string) string {
+	text = signed.ReplaceAllStringFunc(text, func(m string) string {
+		return base64.StdEncoding.EncodeToString([]byte(m[len("«") : len(m)-len("»")]))
+	})
 	text = strings.NewReplacer("{DIGEST}", p.digest, "{TODAY}", dte.Date(time.Now())).Replace(text)
 	return fromNow.ReplaceAllStringFunc(text, func(m string) string {
 		d, err := time.ParseDuration(fromNow.FindStringSubmatch(m)[1])
@@ -186,6 +195,7 @@ var (
 	stamp   = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|-06:00)`)
 	store   = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 	gaps    = regexp.MustCompile(`   +`)
+	digest  = regexp.MustCompile(`\([0-9a-f]{12}\)`)
 	size    = regexp.MustCompile(`\b[0-9.]+ KiB`)
 	sale    = regexp.MustCompile(`(?m)^(next |GET /dte|POST /dte|  "since": |<).*`)
 	hosts   = regexp.MustCompile(`\S+ localhost (.*)127\.0\.0\.1 ::1.*`)
@@ -250,6 +260,7 @@ func (p *transcript) stable(text string) string {
 	text = folder.ReplaceAllString(text, ".${1}-NOW")
 	if len(p.asked) == 0 {
 		text = until.ReplaceAllStringFunc(text, untilNow)
+		text = digest.ReplaceAllString(text, "(DIGEST)")
 		text = size.ReplaceAllString(text, "SIZE")
 		text = took.ReplaceAllString(text, "0 ms")
 	}
@@ -272,7 +283,8 @@ func (p *transcript) play(text string) string {
 		case "@":
 			name, content, _ := strings.Cut(rest, " ")
 			unquoted, err := strconv.Unquote(`"` + strings.ReplaceAll(content, `"`, `\"`) + `"`)
-			p.Must(err, os.WriteFile(p.At(name), []byte(p.timed(unquoted)), 0o600))
+			p.Must(err, os.MkdirAll(filepath.Dir(p.At(name)), 0o700),
+				os.WriteFile(p.At(name), []byte(p.timed(unquoted)), 0o600))
 		case "~":
 			before, after, _ := strings.Cut(strings.ReplaceAll(rest, `\n`, "\n"), " => ")
 			p.configure(before, after)
@@ -291,7 +303,9 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 	case "dtectl":
 		p.run(out, args)
 	case "show":
-		p.show(out, args[0])
+		for _, pattern := range args {
+			p.show(out, pattern)
+		}
 	case "remove":
 		list, err := filepath.Glob(p.At(args[0]))
 		p.Must(err)
@@ -310,6 +324,9 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 		at := time.Date(2026, 11, 1, 8, p.acts, 0, 0, dte.Zone)
 		p.Must(audit.New(s, "00", nil, func() time.Time { return at }).Record(p.T.Context(), audit.Act{Who: "eva@caja",
 			From: "10.0.0.7", What: args[0], Target: args[1], Detail: args[2], Outcome: args[3], Error: args[4]}), s.Close())
+	case "checkout": // with the catalogues, and the module of a rule that adds quantities up
+		p.Must(os.CopyFS(p.At("src/plugins/catalogues"), os.DirFS(filepath.Join(plugintest.Root(p.T), "plugins",
+			"catalogues"))), os.WriteFile(p.At("sum.wasm"), asmtest.NewSum().Module().Bytes(), 0o600))
 	case "hold":
 		p.held = exec.CommandContext(p.T.Context(), os.Args[0], "-test.run=^TestTranscripts$")
 		p.held.Env = append(os.Environ(), "DTECTL_HELD="+p.Config.Data)
@@ -373,7 +390,7 @@ func (p *transcript) show(out io.Writer, pattern string) {
 		data, err := os.ReadFile(file)
 		p.Must(err)
 		for line := range strings.Lines(p.stable(string(data))) {
-			fmt.Fprintln(out, strings.TrimRight("|   "+line, " \n"))
+			fmt.Fprintln(out, strings.TrimRight("|   "+strings.ReplaceAll(line, "\r", `\r`), " \n"))
 		}
 	}
 }
@@ -393,6 +410,7 @@ func split(line string) (args []string) {
 // typed runs dtectl as main does, and returns both its outputs and its exit status. Of kong's usage it keeps the error.
 func typed(b *barebox.Box, args ...string) (stdout, stderr string, status int) {
 	b.T.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // which books limits
 	saved, savedArgs := os.Stderr, os.Args
 	r, w, err := os.Pipe()
 	b.Must(err)
