@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -29,6 +32,7 @@ import (
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/audit"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/asmtest"
@@ -46,7 +50,8 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 //	~ old => new    changes the box's configuration
 //	$ dtectl …      runs a verb as main does; DIR is the box's folder
 //	$ show PATTERN  prints the files that match a pattern, or the text of one file
-//	$ checkout, $ remove PATTERN, $ fill DAY N, $ act WHAT…, $ hold, $ release, $ archive, $ certificate NIT DAYS
+//	$ chain, $ status BRANCH EPOCH JSON, $ checkout, $ remove PATTERN, $ fill DAY N, $ act WHAT…,
+//	$ hold, $ release, $ archive, $ certificate NIT DAYS
 //
 // Below a command: its requests (>), its standard output (|), its standard error (!), and its exit status if not 0.
 func TestTranscripts(t *testing.T) {
@@ -196,6 +201,8 @@ var (
 	store   = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 	gaps    = regexp.MustCompile(`   +`)
 	digest  = regexp.MustCompile(`\([0-9a-f]{12}\)`)
+	ago     = regexp.MustCompile(`\b\d+ s `)
+	written = regexp.MustCompile(`\bin [0-9.]+m?s\b`)
 	size    = regexp.MustCompile(`\b[0-9.]+ KiB`)
 	sale    = regexp.MustCompile(`(?m)^(next |GET /dte|POST /dte|  "since": |<).*`)
 	hosts   = regexp.MustCompile(`\S+ localhost (.*)127\.0\.0\.1 ::1.*`)
@@ -223,9 +230,6 @@ func untilNow(text string) string {
 
 // stable replaces what another run prints otherwise: times near now, lengths of time by the second, secrets, digests.
 func (p *transcript) stable(text string) string {
-	if strings.Contains(text, p.Dir) { // the folder's length sets the columns
-		text = gaps.ReplaceAllString(text, "  ")
-	}
 	longest := func(a, b string) int { return len(b) - len(a) }
 	for _, old := range slices.SortedFunc(maps.Keys(p.shown), longest) {
 		text = strings.ReplaceAll(text, old, p.shown[old])
@@ -244,7 +248,7 @@ func (p *transcript) stable(text string) string {
 		text = form.ReplaceAllStringFunc(text, func(at string) string {
 			parsed, _ := time.ParseInLocation(form.layout, at, dte.Zone)
 			for hours, shown := range map[int]string{0: "NOW", 24: "NOW+24h"} {
-				if time.Until(parsed.Add(-time.Duration(hours)*time.Hour)).Abs() < time.Minute {
+				if time.Until(parsed.Add(-time.Duration(hours)*time.Hour)).Abs() < 2*time.Minute {
 					return shown
 				}
 			}
@@ -260,6 +264,8 @@ func (p *transcript) stable(text string) string {
 	text = folder.ReplaceAllString(text, ".${1}-NOW")
 	if len(p.asked) == 0 {
 		text = until.ReplaceAllStringFunc(text, untilNow)
+		text = ago.ReplaceAllString(text, "0 s ")
+		text = written.ReplaceAllString(text, "in 0 ms")
 		text = digest.ReplaceAllString(text, "(DIGEST)")
 		text = size.ReplaceAllString(text, "SIZE")
 		text = took.ReplaceAllString(text, "0 ms")
@@ -296,6 +302,23 @@ func (p *transcript) play(text string) string {
 	return out.String()
 }
 
+func (p *transcript) status(branch, epoch, text string) {
+	centre, err := config.LoadCentre(p.At("fleet.toml"))
+	p.Must(err)
+	store, err := centre.OpenStore()
+	p.Must(err)
+	n, err := strconv.ParseInt(epoch, 10, 64)
+	p.Must(err)
+	seed := sha256.Sum256([]byte(branch + epoch))
+	key := ed25519.NewKeyFromSeed(seed[:])
+	p.acts++
+	s := &fleetproto.Status{Branch: branch, Group: "tiendas", Epoch: n, Sequence: int64(p.acts), At: time.Now(),
+		Key: fleetproto.EncodeKey(key.Public().(ed25519.PublicKey))}
+	p.Must(json.Unmarshal([]byte(p.timed(text)), s))
+	data, err := fleetproto.Chain{Name: "cadena", Ambiente: "00"}.Seal(s, fleetproto.Signer{ID: "box", Private: key})
+	p.Must(err, store.Overwrite(p.T.Context(), fleetproto.StatusKey(branch, n), data))
+}
+
 var taxpayer = sync.OnceValues(func() (*sign.Key, error) { return sign.Generate(2048) })
 
 func (p *transcript) step(out io.Writer, verb string, args []string) {
@@ -327,6 +350,16 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 	case "checkout": // with the catalogues, and the module of a rule that adds quantities up
 		p.Must(os.CopyFS(p.At("src/plugins/catalogues"), os.DirFS(filepath.Join(plugintest.Root(p.T), "plugins",
 			"catalogues"))), os.WriteFile(p.At("sum.wasm"), asmtest.NewSum().Module().Bytes(), 0o600))
+	case "chain":
+		store := archivetest.StartOther(p.T)
+		p.Must(os.WriteFile(p.At("store.secret"), []byte("x\n"), 0o600), os.WriteFile(p.At("fleet.toml"), fmt.Appendf(nil,
+			"chain = \"cadena\"\nambiente = \"00\"\nstore = {endpoint = %q, bucket = %q, access_key = \"x\", "+
+				"secret_file = \"store.secret\", path_style = true}\ndirector = {public = \"director.pub\", "+
+				"key = \"director.jwe\", passphrase_file = \"director.passphrase\"}\n", store.Endpoint(),
+			archivetest.Bucket), 0o600))
+		p.T.Setenv("DTECTL_FLEET", p.At("fleet.toml"))
+	case "status": // of a branch's box, which signs it
+		p.status(args[0], args[1], args[2])
 	case "hold":
 		p.held = exec.CommandContext(p.T.Context(), os.Args[0], "-test.run=^TestTranscripts$")
 		p.held.Env = append(os.Environ(), "DTECTL_HELD="+p.Config.Data)
@@ -363,6 +396,9 @@ func (p *transcript) run(out io.Writer, args []string) {
 	stdout, stderr, status := typed(p.Box, args...)
 	for _, part := range []struct{ mark, text string }{{"> ", strings.Join(p.asked, "\n")}, {"| ", stdout},
 		{"! ", stderr}} {
+		if len(p.asked) == 0 { // the length of the folder's name, and of lengths of time, sets the columns
+			part.text = gaps.ReplaceAllString(part.text, "  ")
+		}
 		for line := range strings.Lines(p.stable(part.text)) {
 			fmt.Fprintln(out, strings.TrimRight(part.mark+line, " \n"))
 		}
@@ -378,6 +414,7 @@ func (p *transcript) run(out io.Writer, args []string) {
 
 // show prints the files that match a pattern: their modes, and what they contain if it is text.
 func (p *transcript) show(out io.Writer, pattern string) {
+	p.asked = nil
 	list, err := filepath.Glob(p.At(pattern))
 	p.Must(err)
 	for _, file := range list {

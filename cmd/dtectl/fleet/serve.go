@@ -28,8 +28,8 @@ import (
 
 type Serve struct {
 	Listen       string   `default:"127.0.0.1:8090" help:"Address; needs TLS and a password unless it is local."`
-	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
-	Key          string   `type:"existingfile" help:"Its private key, PEM."`
+	Certificate  string   `type:"existingfile" and:"tls" help:"TLS certificate, PEM."`
+	Key          string   `type:"existingfile" and:"tls" help:"Its private key, PEM."`
 	Names        []string `help:"More host names that a proxy may ask for." placeholder:"A,B"`
 	PasswordFile string   `type:"existingfile" help:"File with the password of basic auth, for any user."`
 }
