@@ -1,15 +1,19 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine"
 	"dtegate/engine/archive"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -56,4 +60,48 @@ func TestArchivedPart(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
+}
+
+// TestFormOfLostTime: MH sealed a document in a time that the store has lost. The form in the archive is the record, also
+// if the store lacks it; what is not that document, with that seal and the box's signature, decides nothing.
+func TestFormOfLostTime(t *testing.T) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, _ *enginetest.PostOffice) {
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		other := b.Issue(enginetest.SaleTo("b", ""))
+		time.Sleep(time.Minute)
+		entry, h, err := record.Read(b.Store, storage.Code(enginetest.CodeOf(r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := *h
+		h.Form, h.Total, h.Mail, h.Receiver = record.FormContingency, "9.99", "", record.Receiver{} // of an earlier form
+		whole := string(shelf.Get(r.JSONURL))
+		likeliest := []storage.Part{{Name: record.FormContingency, Data: []byte("e.f.g")}}
+		held := append(likeliest, storage.Part{Name: record.FormNormal, Data: r.JWS})
+		for name, c := range map[string]struct {
+			archive string
+			forms   []storage.Part
+			form    string
+		}{
+			"a form that the store lacks": {whole, likeliest, record.FormArchived},
+			"a form that the store has":   {whole, held, record.FormNormal},
+			"another seal":                {strings.ReplaceAll(whole, r.Sello, other.Sello), held, ""},
+			"another document":            {string(shelf.Get(other.JSONURL)), held, ""},
+			"another's signature":         {strings.ReplaceAll(whole, string(r.JWS), string(r.JWS)[:len(r.JWS)-9]+"AAAAAAAAA"), held, ""},
+			"nothing":                     {"", held, ""},
+		} {
+			shelf.Put(r.JSONURL, c.archive, "x")
+			proof, got, parts, err := b.Engine.FormOfLostTime(context.Background(), entry, *h, c.forms, b.Now())
+			switch archived := c.form == record.FormArchived; {
+			case err != nil:
+				t.Errorf("%s: %v", name, err)
+			case c.form == "" && (proof != "likeliest" || got.Form != h.Form || got.Total != h.Total || len(parts) != 0),
+				c.form != "" && (proof != "archive" || got.Form != c.form || len(got.Warnings) != len(h.Warnings)),
+				archived != (len(parts) == 1 && parts[0].Name == c.form && string(parts[0].Data) == string(r.JWS)),
+				archived && (got.Total != r.Total || got.Mail != "ana@example.com" || !reflect.DeepEqual(got.Receiver, was.Receiver)):
+				t.Errorf("%s: %s, %+v, %d parts", name, proof, got, len(parts))
+			}
+		}
+	})
 }

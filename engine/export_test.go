@@ -45,6 +45,14 @@ func (e *Engine) CorrectEntry(ctx context.Context, entry storage.Entry, h *recor
 	return e.correct(ctx, entry, h, req, digest)
 }
 
+// FormOfLostTime returns a document's head and new parts after MH sealed it in a time that the store has lost.
+func (e *Engine) FormOfLostTime(ctx context.Context, entry storage.Entry, h record.Head, forms []storage.Part,
+	sealed time.Time) (string, *record.Head, []storage.Part, error) {
+	var change storage.Change
+	proof, err := e.formOfLostTime(ctx, entry, &h, forms, []string{h.Form}, sealed, &change)
+	return proof, &h, change.Parts, err
+}
+
 func (e *Engine) View(entry storage.Entry) (*record.View, error) { return e.public(entry) }
 
 func (e *Engine) ResumeInvalidations(ctx context.Context, before time.Time) error {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/storage"
 )
 
 func TestInvalidate(t *testing.T) {
@@ -85,10 +87,19 @@ func TestInvalidate_Burdened(t *testing.T) {
 	ctx := context.Background()
 	original := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	note := w.Issued(enginetest.NoteOn("05", "c", original, enginetest.Item(1, "1", "100")), record.EstadoProcessed)
-	_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(original, 2, ""))
-	enginetest.Refused(t, err, refusal.CodeNotInvalidable, "")
-	if _, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(note, 2, "")); err != nil {
-		t.Fatal(err)
+	more := w.Issued(enginetest.NoteOn("06", "more", original, enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+	var err error
+	for _, c := range []struct {
+		note *record.View
+		want string
+	}{{more, "Hay 2 notas"}, {note, "Hay una nota"}} {
+		_, err = w.Engine.Invalidate(ctx, enginetest.Invalidation(original, 2, ""))
+		if e := enginetest.Refused(t, err, refusal.CodeNotInvalidable, ""); !strings.HasPrefix(e.Message, c.want) {
+			t.Errorf("%s, want %s", e.Message, c.want)
+		}
+		if _, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(c.note, 2, "")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := w.Counter(original, record.LineCredited); n != 0 {
 		t.Fatalf("an invalidated note holds %d", n)
@@ -176,6 +187,19 @@ func TestInvalidate_Wire(t *testing.T) {
 	}
 	_, err = w.Engine.Invalidate(ctx, enginetest.Invalidation(r, 2, ""))
 	enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+	// The till repeats without MH, after a crash that lost even what is known of the sending: the event is kept.
+	entry, h, err := record.Read(w.Store, storage.Code(enginetest.CodeOf(r)))
+	if err == nil {
+		h.Invalidation.Doubtful = false
+		_, err = w.Engine.Move(ctx, entry, storage.Change{To: record.Accepted, Due: entry.Due}, h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Wire.Sever()
+	_, err = w.Engine.Invalidate(ctx, enginetest.Invalidation(r, 2, ""))
+	enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+	w.Wire.Mend()
 	if err := w.Engine.ResumeInvalidations(ctx, enginetest.Start.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

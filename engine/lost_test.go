@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/storage"
 	"dtegate/storage/storetest"
 )
@@ -380,6 +381,75 @@ func TestLost_Unreadable(t *testing.T) {
 					t.Errorf("lost are %d: %+v", o.Lost, o.LostRecords)
 				}
 			})
+		})
+	}
+}
+
+// TestLost_Form: the store has lost the only signed form of a sale that MH had not answered, and of one that MH sealed.
+// MH decides about the first: if MH holds it, it is accepted, otherwise the sale must be made again. A note on the other
+// is refused, and says which document the box lost; the day's closing counts it, without its details.
+func TestLost_Form(t *testing.T) {
+	for _, holds := range []bool{true, false} {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			ctx, cancel := context.WithCancel(context.Background())
+			original := b.Issue(enginetest.Voucher("original", enginetest.Item(1, "1", "100")))
+			note := enginetest.NoteOn("05", "note", original, enginetest.Item(1, "1", "10"))
+			b.Issue(note)
+			b.Chaos(simulator.Chaos{LostAnswers: 9, Only: "documents"})
+			point, wire := map[bool]string{true: "after /fesv/recepciondte", false: "before /fesv/recepciondte"}[holds], b.Wire
+			b.At(func(at string) {
+				if at == point {
+					wire.Sever()
+					cancel()
+				}
+			})
+			sale := enginetest.SaleTo("signed", "")
+			if _, err := b.Engine.Issue(ctx, sale); err == nil {
+				t.Fatal("the sale was answered")
+			}
+			due, err := b.Store.Due(record.QueueSettle, record.Whenever, 2)
+			if err != nil || len(due) != 1 {
+				t.Fatalf("%d are signed: %v", len(due), err)
+			}
+			entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(original)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Chaos(simulator.Chaos{})
+			b.Close()
+			for _, e := range []storage.Entry{due[0], entry} {
+				b.Lose(enginetest.Piece{Entry: e, Name: record.FormNormal}, nil)
+			}
+			repair(b)
+			b.Start()
+			time.Sleep(time.Hour)
+			_, err = b.Engine.Issue(context.Background(), sale)
+			h, bad := record.DecodeHead(due[0])
+			now, gone := b.Store.Get(due[0].Code)
+			if bad != nil || gone != nil || (now.State == record.Accepted) != holds {
+				t.Fatalf("it is in state %d: %v %v", now.State, bad, gone)
+			}
+			o := b.Engine.CountBacklog()
+			if !holds {
+				enginetest.Refused(t, err, refusal.CodeInternal, "")
+				if !strings.Contains(err.Error(), h.ControlNumber) || !strings.Contains(err.Error(), "emita la venta otra vez") ||
+					o.Lost != 1 || o.Waiting[record.QueueSettle] != 0 {
+					t.Errorf("%v; %d lost, %v", err, o.Lost, o.Waiting)
+				}
+			} else if o.Lost != 0 || o.Waiting[record.QueueSettle] != 0 {
+				t.Errorf("%d lost, %v", o.Lost, o.Waiting)
+			}
+			note.IdempotencyKey = "another"
+			_, err = b.Engine.Issue(context.Background(), note)
+			enginetest.Refused(t, err, refusal.CodeInternal, "")
+			if !strings.Contains(err.Error(), original.ControlNumber) {
+				t.Error(err)
+			}
+			x, err := b.Engine.Documents().Closing(context.Background(), dte.Date(b.Now()), true,
+				enginetest.TestCaller(1).Point.ID, enginetest.TestCaller(1), b.Now())
+			if err != nil || x.Unread != 2 || x.Net.Credits != "11.30" || x.Net.VAT != "-1.30" {
+				t.Errorf("%+v %v", x, err)
+			}
 		})
 	}
 }

@@ -170,3 +170,25 @@ func takenBack(b *enginetest.Box, l layouts, list []*record.View) {
 func TestContingency_EveryType(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) { everyType(b, dte2) })
 }
+
+// TestIssued: a branch shows the types that it may issue on the day, in order, each under its path.
+func TestIssued(t *testing.T) {
+	for begin, l := range map[time.Time]layouts{enginetest.Monday: dte2, enginetest.Monday.AddDate(-1, 0, 0): earlier} {
+		enginetest.InBubbleFrom(t, begin, func(b *enginetest.Box) {
+			b.Engine.Opts().Open = func(document string) bool { return document != "03" }
+			want := slices.DeleteFunc(l.types(), func(document string) bool { return document == "03" })
+			var got []string
+			for _, issued := range b.Engine.Issued() {
+				if l[issued.Document] != "" {
+					got = append(got, issued.Document)
+				}
+				if at := b.Engine.TypeAt(issued.Path); at == nil || at.Document != issued.Document {
+					t.Errorf("under %s is %+v", issued.Path, at)
+				}
+			}
+			if !slices.Equal(got, want) || b.Engine.TypeAt("dte99") != nil {
+				t.Errorf("issued on %s are %v, want %v", dte.Date(begin), got, want)
+			}
+		})
+	}
+}

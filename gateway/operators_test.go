@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/audit"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/adminapi"
@@ -55,6 +57,38 @@ func TestProblem_Spanish(t *testing.T) {
 		if e.Message != "The text for operators" || e.Faults[0].Message != "Another text" {
 			t.Errorf("%s: the error itself has changed: %+v", c.Name, e)
 		}
+	}
+}
+
+// recorder is a trail that passes acts on.
+type recorder struct {
+	adminapi.Audit
+	acts chan audit.Act
+}
+
+func (r recorder) Record(_ context.Context, a audit.Act) error { r.acts <- a; return nil }
+
+// TestOperators_Logins: who sends a wrong admin token is in the trail at once.
+func TestOperators_Logins(t *testing.T) {
+	acts := make(chan audit.Act, 1)
+	g := New(Options{Now: time.Now, Operators: adminapi.Options{AdminToken: [32]byte{1}, Audit: recorder{acts: acts}}})
+	req, err := http.NewRequest("GET", served(t, g.ServeOps)+"/admin/tokens", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer wrong")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	select {
+	case a := <-acts:
+		if a.What != "admin.login" || a.From != "127.0.0.1" || a.Outcome != audit.Refused {
+			t.Errorf("%+v", a)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is not in the trail")
 	}
 }
 

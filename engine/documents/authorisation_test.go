@@ -48,6 +48,10 @@ func authorise(b *enginetest.Box) {
 	alone.TestContingency = true
 	late := b.Issue(alone)
 	look(map[string]documents.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}})
+	if ended, err := documents.NewTally(b.Engine.Documents(), 1, b.Now).Count(enginetest.EndingAfter(0)); err != nil ||
+		!ended.Partial {
+		b.T.Errorf("a count without time: %+v %v", ended, err)
+	}
 	time.Sleep(time.Minute)
 	look(map[string]documents.Sealed{"01": {Sealed: 1, Waiting: 1, Refused: 1}, "contingencia": {Waiting: 1}})
 	b.Chaos(simulator.Chaos{RejectEvents: 1}) // the event is made anew

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"dtegate/engine"
@@ -117,21 +118,21 @@ func Issued(t testing.TB, e *engine.Engine, req engine.Request, estado string) *
 	return r
 }
 
-// Refused expects an error with a code; path, if not empty, is the path of one of its faults.
-func Refused(t testing.TB, err error, code, path string) {
+// Refused returns an error that has the code and says why; path, if not empty, is the path of one of its faults.
+func Refused(t testing.TB, err error, code, path string) *refusal.Error {
 	t.Helper()
 	var e *refusal.Error
 	if !errors.As(err, &e) || e.Code != code {
 		t.Fatalf("got %v, want %s", err, code)
 	}
-	for _, f := range e.Faults {
-		if f.Path == path {
-			return
-		}
+	if e.Message == "" && len(e.Faults) == 0 || slices.ContainsFunc(e.Faults,
+		func(f dte.Fault) bool { return f.Path == "" || f.Code == "" || f.Message == "" }) {
+		t.Fatalf("%s does not say why: %+v", code, e)
 	}
-	if path != "" {
+	if path != "" && !slices.ContainsFunc(e.Faults, func(f dte.Fault) bool { return f.Path == path }) {
 		t.Fatalf("no fault at %s: %v", path, e.Faults)
 	}
+	return e
 }
 
 // Text returns a member of a record's document.
