@@ -322,9 +322,10 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 		return nil, refusal.Internal(err)
 	}
 	identification := dte.Texts("ambiente", e.issuer.Ambiente, "codigoGeneracion", code.String(), "fecEmi",
-		dte.Date(dated), "horEmi", dte.Hour(dated), "tipoMoneda", "USD").Set(record.NormalMarks...)
+		dte.Date(dated), "horEmi", dte.Hour(dated), "tipoMoneda", "USD").Set(append(record.NormalMarks,
+		dte.Member{Name: "numeroControl", Value: dte.Str(d.blank)})...)
 	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
-		dte.Member{Name: "identificacion", Value: identification.With("numeroControl", dte.Str(d.blank))})
+		dte.Member{Name: "identificacion", Value: identification})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
@@ -430,7 +431,12 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	if len(ev.Refused) > 0 {
 		return nil, refusal.Of(ev.Refused)
 	}
-	p := &prepared{document: ev.Document, facts: d.facts.Append(make([]byte, 0, len(ev.Document)))}
+	end := len(ev.Document)
+	room := ev.Document[end:] // the facts of most sales fit behind the document
+	if cap(room) < end/2 {
+		room = make([]byte, 0, end)
+	}
+	p := &prepared{document: ev.Document[:end:end], facts: d.facts.Append(room)}
 	blank := rulestore.NumberPlace(d.blank)
 	for _, text := range [...][]byte{p.facts, p.document} {
 		if at := bytes.Index(text, blank); at >= 0 {
