@@ -80,14 +80,16 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-// Emisor returns the member emisor of a document issued at p. If the issuer's data lack the kind of establishment
-// (CAT-009), the first letter of its code gives the kind (MF2 p.28).
+// kinds has the kind of establishment (CAT-009) by the first letter of its code (MF2 p.28).
+var kinds = map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}
+
+// Emisor returns the member emisor of a document issued at p. If the issuer's data lack the kind of establishment,
+// the first letter of its code gives the kind.
 func Emisor(i Issuer, p Point) dte.Value {
-	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta",
-		Value: dte.Str(p.PointOfSale)}}
+	set := append(make([]dte.Member, 0, 5), dte.Member{Name: "codEstable", Value: dte.Str(p.Establishment)},
+		dte.Member{Name: "codPuntoVenta", Value: dte.Str(p.PointOfSale)})
 	if !i.Facts.Get("tipoEstablecimiento").Present() && p.Establishment != "" {
-		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
-		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
+		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kinds[p.Establishment[0]])})
 	}
 	if nit := i.Facts.Get("nit"); nit.Exists() { // a donation names its issuer, the donee, by these members
 		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
