@@ -163,10 +163,19 @@ func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 		if r.full() {
 			return
 		}
-		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == m.Name }) {
+		if !knows(fields, m.Name) {
 			r.fault(prefix+m.Name, dte.FaultUnknown, "No se conoce este campo"+hint(m.Name, fields))
 		}
 	}
+}
+
+func knows(fields []field, name string) bool {
+	for i := range fields { // a field is too large to copy for each comparison
+		if fields[i].name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // hint proposes the field whose name resembles a misspelt name, or returns "".
