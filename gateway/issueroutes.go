@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,8 +209,11 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 const preferValidate = "validate"
 
 // preferences returns the preferences of a request (RFC 7240). Callers ignore unknown preferences, as the RFC requires.
-func preferences(ctx *fasthttp.RequestCtx) []string {
-	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
+func preferences(ctx *fasthttp.RequestCtx) (list []string) {
+	for _, header := range ctx.Request.Header.PeekAll("Prefer") {
+		list = append(list, strings.Split(string(header), ",")...)
+	}
+	return list
 }
 
 func validates(ctx *fasthttp.RequestCtx) bool {

@@ -141,7 +141,7 @@ func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, e
 
 // Hold prevents changes of a document until release is called.
 func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err error) {
-	return r.codes.Acquire(ctx, code.String())
+	return r.codes.Acquire(ctx, string(code[:]))
 }
 
 // Lock returns a document's record and prevents its changes. Unless err is set, the caller must call release.
