@@ -110,6 +110,35 @@ func TestCentreRules(t *testing.T) {
 	}
 }
 
+// TestCentreRules_Generation: a sale of the generation before, which lacks what the next one wants, keeps no correction
+// of the next one out.
+func TestCentreRules_Generation(t *testing.T) {
+	w := enginetest.NewWorldIn(t, "01", nil, nil)
+	defer w.Close()
+	w.Clock.Set(time.Date(2026, 11, 30, 17, 0, 0, 0, time.UTC))
+	s := w.Shelf(enginetest.Shipped(t))
+	w.Adopt(s)
+	address := dte.Texts("departamento", "06", "municipio", "23", "complemento", "Calle Arce 1020") // no distrito
+	sale := enginetest.Sale("", 1130)
+	sale.Facts = sale.Facts.With("receptor", enginetest.Taxpayer.With("direccion", address))
+	w.Issued(sale, records.EstadoProcessed)
+	w.Clock.Set(time.Date(2026, 12, 1, 17, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := &centreRules{shelf: s, trail: audit.New(w.Store, "01", nil, w.Now), store: w.Store, log: enginetest.Quiet,
+		now: w.Now}
+	order := fleet.Order{Who: fleet.Who("ana")}
+	if a, err := c.Admit(t.Context(), enginetest.Edition(t, "2.1.1"), order); err != nil || a.Refused != "" {
+		t.Errorf("%+v %v", a, err)
+	}
+	w.Issued(enginetest.Sale("", 1130), records.EstadoProcessed)
+	a, err := c.Admit(t.Context(), enginetest.Edition(t, "2.1.2", bundletest.Small(t, "dte01/v2", bundletest.Trap)), order)
+	if err != nil || a.Reason != "it fails at 1 of the branch's last 1 sales" {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
 // TestRecordReturn: the branch's own return is in the trail once, however often the appliance starts; the next return
 // is another act.
 func TestRecordReturn(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -250,19 +249,23 @@ func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err er
 	return err
 }
 
-// backtest computes the branch's latest sales again, if a rule of the same generation is in force. It returns why the
-// bundle is refused, or "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate,
-// because they were made with it.
+// backtest computes the branch's latest sales of the bundle's generation again. It returns why the bundle is refused, or
+// "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate, because they were made
+// with it.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
-	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {
+	if err != nil || b.Manifest.Kind != "document" {
 		return "", nil // Activate reports what is wrong with the bundle
 	}
-	today := c.now()
+	began := c.began(&b.Manifest)
+	if began == "" {
+		return "", nil
+	}
+	now := c.now()
 	results := make(map[string]int)
 	example := ""
 	seen := 0
-	p := rulestore.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
+	p := rulestore.DocumentPeriod{From: max(began, dte.Date(now.AddDate(0, 0, -backtestDays))), To: dte.Date(now)}
 	totals, _, err := c.shelf.Backtest(ctx, file, p, rulestore.BacktestReport{
 		Differs: func(d *rulestore.Comparison) error {
 			if results[d.Result]++; d.Result == rulestore.MadeOther && example == "" {
@@ -297,11 +300,21 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	return "", nil
 }
 
-// sold reports whether a rule of the same generation is in force in the branch.
-func (c *centreRules) sold(m *bundle.Manifest) bool {
-	return slices.ContainsFunc(c.shelf.List().Rules, func(b rulestore.ShownBundle) bool {
-		return b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && b.State == string(fleet.Live)
-	})
+// began returns the first day of a bundle's generation in the branch; "" if none of its rules is in force. A layout may
+// want facts that the sales of an earlier generation lack, such as a customer's distrito.
+func (c *centreRules) began(m *bundle.Manifest) (day string) {
+	live := false
+	for _, b := range c.shelf.List().Rules {
+		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && (b.State == rulestore.Live ||
+			b.State == rulestore.Spare) {
+			live = live || b.State == rulestore.Live
+			day = min(cmp.Or(day, b.From), b.From)
+		}
+	}
+	if !live {
+		return ""
+	}
+	return day
 }
 
 var _ fleet.Rules = (*centreRules)(nil)
