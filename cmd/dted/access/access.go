@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +47,7 @@ type Control struct {
 
 	mu    sync.Mutex
 	file  *config.TokenFile // the token file in force
-	known map[string]string // digest (see mark) of each token in the audit trail, by id
+	known map[string]string // mark of each token in the audit trail, by id
 	stamp certificate.Stamp // of the token file when it was last read
 }
 
@@ -163,7 +164,7 @@ func (a *Control) recordChanges(from string) {
 }
 
 // changes returns the acts that turn the known tokens into the tokens of file. known and now map each token's id to its
-// digest (see mark); before the first file, known is nil.
+// mark; before the first file, known is nil.
 func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
 	if known == nil {
 		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) +
@@ -172,7 +173,9 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	for _, t := range file.Tokens {
 		id := strconv.FormatInt(t.ID, 10)
 		before, there := known[id]
-		if there && before == now[id] {
+		all, hash, _ := strings.Cut(now[id], "/")
+		allBefore, hashBefore, _ := strings.Cut(before, "/")
+		if there && allBefore == all {
 			continue
 		}
 		act := audit.Act{What: "token.changed", Who: "somebody", Target: id, Detail: t.Name}
@@ -181,7 +184,7 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 			act.What, act.Who = "token.revoke", cmp.Or(t.RevokedBy, act.Who)
 		case !there:
 			act.What, act.Who = "token.new", cmp.Or(t.MadeBy, act.Who)
-		case !t.Rotated.IsZero():
+		case !t.Rotated.IsZero() && hashBefore != hash:
 			act.What, act.Who = "token.rotate", cmp.Or(t.RotatedBy, act.Who)
 		}
 		acts = append(acts, act)
@@ -195,10 +198,11 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	return acts
 }
 
-// mark returns a digest of a token's values, which does not reveal the token's hash.
+// mark returns two digests, of all of a token's values and of its hash, which do not reveal the hash. (1.0: only one.)
 func mark(t *config.Token) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
-	return hex.EncodeToString(sum[:8])
+	all := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
+	hash := sha256.Sum256([]byte(t.Hash))
+	return hex.EncodeToString(all[:8]) + "/" + hex.EncodeToString(hash[:8])
 }
 
 // edit changes the file under its lock, brings it into force and records the change. First it records others' changes

@@ -59,6 +59,16 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	sound.Rotated, sound.RotatedBy = at, "eva"
+	later := sound
+	for was, want := range map[string]string{mark(&sound): "token.changed somebody", "as 1.0 marked it": "token.rotate eva"} {
+		later.Permissions = []string{"A", "B"}
+		acts := changes(map[string]string{"7": was}, map[string]string{"7": mark(&later)},
+			&config.TokenFile{Tokens: []config.Token{later}})
+		if len(acts) != 1 || acts[0].What+" "+acts[0].Who != want {
+			t.Errorf("a permission by hand, after a rotation: %+v, want %s", acts, want)
+		}
+	}
 	acts := changes(nil, map[string]string{"7": "x"}, &config.TokenFile{Tokens: []config.Token{sound, sound}})
 	if len(acts) != 1 || acts[0].What != "token.found" || acts[0].Detail != "2 tokens" {
 		t.Errorf("a trail that knows no token: %+v", acts)
