@@ -71,6 +71,7 @@ type recovery struct {
 	// the store is sound, but a medium could not be compared with it
 	unread bool
 	from   storage.Sources
+	more   []string // second copies that are read after from.Copy, one by one
 	o      storage.Options
 }
 
@@ -86,6 +87,18 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	owed, done, err := r.assemble(ctx)
+	lacks := r.from.Lacks
+	for _, path := range r.more {
+		if r.DryRun && err == nil {
+			term.Printf("after that, %s is read: a dry run does not show what it adds\n", path)
+		} else if err == nil {
+			r.from = storage.Sources{Copy: path, Part: r.from.Part, Possible: r.from.Possible}
+			added := false
+			_, added, err = r.assemble(ctx)
+			done = done || added
+		}
+	}
+	r.from.Lacks = lacks
 	switch {
 	case err != nil:
 		return err
@@ -98,10 +111,10 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	return r.settle(ctx, done)
 }
 
-// sources sorts the paths of --from into mark, second copy and backups. It fetches the shipped copy if --from or
-// --epoch asks for it, or if there is no store, no other copy and no backup.
+// sources sorts the paths of --from into mark, second copies and backups. It fetches the shipped copy if --from or
+// --epoch asks for it, or if there is no store, no other copy and no backup. The configured second copy comes last.
 func (r *recovery) sources(ctx context.Context) error {
-	fleet, named := r.Epoch > 0, false
+	fleet, copies := r.Epoch > 0, []string(nil)
 	for _, path := range r.From {
 		if path == "fleet" {
 			fleet = true
@@ -117,21 +130,24 @@ func (r *recovery) sources(ctx context.Context) error {
 			return err
 		case !info.IsDir():
 			r.mark = path
-		case len(segments) > 0 && named:
-			return exit(exitSource, "--from %s: only one second copy is read at a time, and %s is named too", path,
-				r.from.Copy)
 		case len(segments) > 0:
-			r.from.Copy, named = path, true
+			copies = append(copies, path)
 		default:
 			r.from.Backups = append(r.from.Backups, path)
 		}
 	}
 	_, gone := os.Stat(r.cfg.Data)
 	_, waits := os.Stat(r.cfg.Data + ".repaired") // the repaired store, not yet renamed
-	segments, _ := filepath.Glob(filepath.Join(r.from.Copy, "*.copy"))
-	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && (r.from.Copy == "" || len(segments) == 0) &&
-		len(r.from.Backups) == 0 {
+	segments, _ := filepath.Glob(filepath.Join(r.cfg.SecondCopy, "*.copy"))
+	if r.cfg.SecondCopy != "" && len(segments) > 0 && !slices.Contains(copies, r.cfg.SecondCopy) {
+		copies = append(copies, r.cfg.SecondCopy)
+	}
+	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && len(copies) == 0 && len(r.from.Backups) == 0 {
+		r.more = copies
 		return r.fetch(ctx)
+	}
+	if len(copies) > 0 {
+		r.from.Copy, r.more = copies[0], copies[1:]
 	}
 	return nil
 }
@@ -207,7 +223,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	}
 	switch {
 	case errors.Is(err, storage.ErrSound):
-		r.unread = slices.ContainsFunc(made.Sources, func(s storage.Source) bool { return s.Bad != nil })
+		r.unread = r.unread || slices.ContainsFunc(made.Sources, func(s storage.Source) bool { return s.Bad != nil })
 		return nil, false, nil
 	case errors.Is(err, storage.ErrForeign):
 		return nil, false, exit(exitSource, "take another branch's medium out, or move its store away. Put in this "+
@@ -217,7 +233,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 			"no number is given up while the second copy may have documents that the store lacks: put the card in "+
 				"again, or into another reader; if the card is dead, take it out and repeat the command: %w", err)
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
-		r.unread = errors.Is(err, storage.ErrCorrupt)
+		r.unread = r.unread || errors.Is(err, storage.ErrCorrupt)
 		term.Printf("nothing was taken from that medium: %v\n", err)
 		return made.Owed, made.Owed != nil && r.DryRun, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):

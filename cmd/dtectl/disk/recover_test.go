@@ -606,11 +606,30 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 	}
 }
 
-// One card too many among --from, and a mark that knows more than store and mark: they are named, and nothing is said
-// to be whole.
+// TestRecover_TwoCards: each second copy is read, one that --from names and the one in the slot, also if the first makes
+// the store: what only the other one has is not given up.
+func TestRecover_TwoCards(t *testing.T) {
+	dead := func() *barebox.Box {
+		b := nightAndDay(t)
+		b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+		return b
+	}
+	b := dead() // the better card is in the slot
+	says(b, recovered(b, exitLoss, "--dry-run", "--from", b.At("oldcard")), "after that, "+b.At("card"))
+	says(b, recovered(b, exitLoss, "--from", b.At("oldcard")), "M001P001 01 25", `--accept-loss "M001P001 01: 26-N"`)
+	b = dead() // both are named
+	b.Must(os.Rename(b.At("card"), b.At("found")))
+	says(b, recovered(b, 0, "--from", b.At("oldcard"), "--from", b.At("found"), mainSeries+": none", "others: none"),
+		"M001P001 01 25", "settled")
+	says(b, output(b, func() error { return (&Fsck{}).Run(context.Background(), loaded(b)) }), "1…25")
+	b = dead() // one card, by another name
+	b.Must(os.Symlink(b.At("card"), b.At("link")))
+	says(b, recovered(b, exitLoss, "--from", b.At("link")), `--accept-loss "M001P001 01: 26-N"`)
+}
+
+// A mark that knows more than store and mark is named, and nothing is said to be whole.
 func TestRecover_NamedAside(t *testing.T) {
 	b := nightAndDay(t)
-	says(b, recovered(b, exitSource, "--from", b.At("oldcard"), "--from", b.At("card")), "only one second copy")
 	b.Must(os.RemoveAll(b.At("card")))
 	says(b, recovered(b, exitSource, "--from", b.At("right.mark")), "the mark says 25", "type dtectl recover")
 	b.Must(os.Rename(b.At("right.mark"), b.Config.Mark))
