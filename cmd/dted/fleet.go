@@ -249,9 +249,9 @@ func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err er
 	return err
 }
 
-// backtest computes the branch's latest sales of the bundle's generation again. It returns why the bundle is refused, or
-// "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate, because they were made
-// with it.
+// backtest computes the branch's latest sales of the bundle's generation again. It returns why the bundle is refused,
+// or "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate, because they were
+// made with it.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" {
