@@ -2,7 +2,14 @@ package disk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,5 +65,54 @@ func TestClockAccept(t *testing.T) {
 		if b.Must(err, s.Close()); at.Before(now) || at.After(now.Add(time.Hour)) || !unsure.Equal(c.want) {
 			t.Errorf("%v, unsure since %v: is %v, unsure since %v", c.last, c.unsure, at, unsure)
 		}
+	}
+}
+
+// TestAskAuthority: MH is asked for each document whose code is known, of its type, at most a hundred, and no more once
+// it does not answer.
+func TestAskAuthority(t *testing.T) {
+	asked := 0
+	mh := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/auth") {
+			_, _ = io.WriteString(w, `{"status":"OK","body":{"token":"Bearer x","roles":["ROLE_USER"]}}`)
+			return
+		}
+		var q struct{ Tdte, CodigoGeneracion string }
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.Tdte != "03" {
+			t.Errorf("%+v, %v", q, err)
+		}
+		if asked++; asked == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"estado":"RECHAZADO","codigoGeneracion":%q,"codigoMsg":"017"}`, q.CodigoGeneracion)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":"2026%036d"}`, q.CodigoGeneracion,
+			asked)
+	}))
+	defer mh.Close()
+	b := barebox.New(t, strings.TrimPrefix(mh.URL, "http://"))
+	list := []storage.Affected{{Series: "00/03/M001/P001/2026", From: 3, To: 3},
+		{Code: storage.Code{1}, Series: "00/auditoria"}}
+	for i := range 102 {
+		list = append(list, storage.Affected{Code: storage.Code{1, byte(i), 6: 0x40, 8: 0x80},
+			Series: "00/03/M001/P001/2026", From: uint64(i + 7), To: uint64(i + 7)})
+	}
+	ask := func() []string {
+		said, _ := barebox.Output(t, func() error { askAuthority(t.Context(), b.Config, list); return nil })
+		return strings.Split(strings.TrimSpace(said), "\n")
+	}
+	lines := ask()
+	if len(lines) != 100 || asked != 100 || lines[0] != fmt.Sprintf("MH holds 00/03/M001/P001/2026  8  "+
+		"01010000-0000-4000-8000-000000000000, seal 2026%036d", 2) || lines[99] != "MH was asked for 100 documents only: "+
+		"that is the limit" {
+		t.Errorf("%d times: %q", asked, lines)
+	}
+	mh.Close()
+	if lines := ask(); len(lines) != 1 || !strings.HasPrefix(lines[0], "MH does not answer: ") {
+		t.Errorf("%q", lines)
+	}
+	b.Must(os.Remove(b.At("authority.password")))
+	if lines := ask(); len(lines) != 1 || !strings.HasPrefix(lines[0], "MH was not asked: authority.password_file") {
+		t.Errorf("%q", lines)
 	}
 }
