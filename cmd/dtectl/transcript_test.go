@@ -211,7 +211,7 @@ var (
 	minute  = regexp.MustCompile(`\b20\d\d-\d\d-\d\d \d\d:\d\d\b`)
 	random  = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	took    = regexp.MustCompile(`\b[0-9]+ ms\b`)
-	until   = regexp.MustCompile(`(?m)\b(until|ends on) (20\d\d-\d\d-\d\d)(,|$)`)
+	until   = regexp.MustCompile(`(?m)\b(until|ends on|ended on) (20\d\d-\d\d-\d\d)([,:]|$)`)
 	folder  = regexp.MustCompile(`\.(replaced|damaged)-[0-9]{8}T[0-9.]+`)
 )
 
@@ -219,12 +219,12 @@ var (
 func untilNow(text string) string {
 	m := until.FindStringSubmatch(text)
 	now := time.Now()
-	for n := range 8000 {
+	for n := -9; n < 8000; n++ {
 		switch m[2] {
 		case dte.Date(now.AddDate(n, 0, 0)):
-			return fmt.Sprintf("%s {+%dy}%s", m[1], n, m[3])
+			return fmt.Sprintf("%s {%+dy}%s", m[1], n, m[3])
 		case dte.Date(now.AddDate(0, 0, n)):
-			return fmt.Sprintf("%s {+%dd}%s", m[1], n, m[3])
+			return fmt.Sprintf("%s {%+dd}%s", m[1], n, m[3])
 		}
 	}
 	return text
