@@ -7,9 +7,10 @@ import (
 )
 
 func TestMailable(t *testing.T) {
+	longest := strings.Repeat("a", 64) + "@" + strings.Repeat(strings.Repeat("b", 61)+".", 3) + "com" // 254 bytes
 	for _, good := range []string{"ana@example.com", "ana.b+compras@mail.example.com.sv", "a_b-c@x1.example",
 		"o'brien@example.com", "A@EXAMPLE.COM",
-		strings.Repeat("a", 64) + "@example.com", "a@xn--caf-dma.example", "1@9.example"} {
+		strings.Repeat("a", 64) + "@example.com", "a@xn--caf-dma.example", "1@9.example", longest} {
 		if !Mailable(good) {
 			t.Errorf("%s is refused", good)
 		}
@@ -21,7 +22,7 @@ func TestMailable(t *testing.T) {
 		"ana@example.com\r\nBcc: eva@example.com", "ana@[192.0.2.1]", "ana@192.0.2.1", "ana@-example.com",
 		"ana@example-.com", "ana@exam_ple.com", `"ana b"@example.com`,
 		".ana@example.com", "ana.@example.com", "a..b@example.com", strings.Repeat("a", 65) + "@example.com",
-		"ana@" + strings.Repeat("a", 64) + ".com",
+		"ana@" + strings.Repeat("a", 64) + ".com", longest + "m",
 		"a@" + strings.Repeat(strings.Repeat("a", 60)+".", 4) + "example.com"} {
 		if Mailable(bad) {
 			t.Errorf("%q is taken", bad)

@@ -2,9 +2,11 @@ package clock
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +79,13 @@ func TestClock_Running(t *testing.T) {
 		"ahead a year": 366 * 24 * time.Hour} {
 		c.set(off)
 		c.wants(t, name, false)
+		was := map[bool][2]string{true: {"adelantado", "ahead of"}, false: {"atrasado", "behind"}}[off > 0]
+		by := (off + 100*time.Second).Abs() // with the slews
+		want := fmt.Sprintf("%v %s the latest time that was right", by, was[1])
+		if said, ok := errors.AsType[*refusal.Error](c.Check()); !ok || !strings.Contains(said.English, want) ||
+			!strings.Contains(said.Message, fmt.Sprintf("%s %v respecto", was[0], by)) {
+			t.Errorf("%s: %+v", name, said)
+		}
 		c.pass(48 * time.Hour)
 		c.wants(t, name+", two days later", false)
 		if c.Trusted().Equal(c.wall) {
