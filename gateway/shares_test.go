@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/documents"
@@ -292,4 +296,47 @@ func TestShares_Resends(t *testing.T) {
 	if status, kind, _ := s.ask("POST", "/dte/resend/"+saidCode, "quiet", 0); status != http.StatusOK {
 		t.Errorf("the token that may is answered %d %s", status, kind)
 	}
+}
+
+// TestReads: two lists of a token and four of all are read at once; the token's next ones wait, and the seventeenth that
+// waits is refused, counted as a list. A list whose time is over before its turn is answered to come again.
+func TestReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		g := New(Options{Now: time.Now, Registry: registry, Logger: slog.New(slog.DiscardHandler)})
+		ctx, stop := context.WithCancel(t.Context())
+		list := func(token int64) (func(), error) { return g.reads(&call{token: &Token{ID: token}, deadline: ctx}) }
+		for token := range int64(4) { // the third token finds no place free
+			for range 2 {
+				go func() { _, _ = list(7 + token) }()
+				synctest.Wait()
+			}
+		}
+		for range 14 {
+			go func() { _, _ = list(9) }()
+		}
+		synctest.Wait()
+		if _, err := list(9); problemCode(err) != refusal.CodeBusy {
+			t.Errorf("one list too many of a token: %v", err)
+		}
+		values := metrictest.Values(t, registry)
+		if values["dte_http_refused_total/api/readers"] != 1 || values["dte_http_refused_total/api/printing"] != 0 {
+			t.Errorf("counted: %v", values)
+		}
+		ended := make(chan error)
+		go func() { _, err := list(11); ended <- err }()
+		synctest.Wait()
+		stop()
+		if err := <-ended; problemCode(err) != refusal.CodeUnavailable {
+			t.Errorf("after its time: %v", err)
+		}
+	})
+}
+
+func problemCode(err error) string {
+	e, _ := errors.AsType[*refusal.Error](err)
+	if e == nil || e.Message == "" {
+		return ""
+	}
+	return e.Code
 }
