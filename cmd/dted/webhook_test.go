@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/enginetest"
 	"dtegate/engine/outbox"
 )
 
@@ -73,5 +75,17 @@ func TestWebhook(t *testing.T) {
 	}
 	if _, metrics := b.getOps("/metrics"); !bytes.Contains(metrics, []byte(`dte_webhook_posts_total{result="taken"}`)) {
 		t.Error("no metric of the webhook")
+	}
+}
+
+// TestLateResults_None: a hook that is stopped while no result has come posts nothing.
+func TestLateResults_None(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	next := lateResults(w.Engine.Documents(), enginetest.TestCaller(1).Point.BranchID)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if body, after, err := next(ctx, 0); body != nil || after != 0 || err != nil {
+		t.Errorf("%s after %d: %v", body, after, err)
 	}
 }
