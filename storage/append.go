@@ -200,8 +200,11 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	return e.Entry, nil
 }
 
-// series reads the row of a series. The caller holds the series' lock.
+// series returns the row of a series, from memory once commit has written it. The caller holds the series' lock.
 func (s *Store) series(name string) (Reach, error) {
+	if row, known := s.rows.Load(name); known {
+		return row.(Reach), nil
+	}
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
 		return Reach{Sequence: s.names.sequenceOf(name)}, nil

@@ -29,10 +29,11 @@ func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func())
 	if s.second != nil {
 		batch = bytes.Clone(b.Repr())
 	}
+	at := place{*row, s.names.named(row.Sequence)}
 	s.o.dieOn(b.Commit(pebble.NoSync), "writing batch")
+	s.rows.Store(at.Name, *row)
 	applied()
 	s.o.dieOn(b.Close(), "closing batch")
-	at := place{*row, s.names.named(row.Sequence)}
 	s.syncer.wait(at)
 	if s.second != nil {
 		s.second.push(at, feed, batch)

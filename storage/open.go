@@ -28,6 +28,7 @@ type Store struct {
 	turns       turns
 	ids         ids
 	names       names
+	rows        sync.Map // by series: the Reach in its row, once the series has changed
 	feed        *feed
 	queueStarts queueStarts
 	// number of records between Begin and Release, except records that still wait for a lock
