@@ -314,7 +314,7 @@ func (p *transcript) status(branch, epoch, text string) {
 	p.Must(err)
 	n, err := strconv.ParseInt(epoch, 10, 64)
 	p.Must(err)
-	seed := sha256.Sum256([]byte(branch + epoch))
+	seed := sha256.Sum256([]byte(branch))
 	key := ed25519.NewKeyFromSeed(seed[:])
 	p.acts++
 	s := &fleetproto.Status{Branch: branch, Group: "tiendas", Epoch: n, Sequence: int64(p.acts), At: time.Now(),
@@ -358,7 +358,7 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 	case "chain":
 		store := archivetest.StartOther(p.T)
 		p.Must(os.WriteFile(p.At("store.secret"), []byte("x\n"), 0o600), os.WriteFile(p.At("fleet.toml"), fmt.Appendf(nil,
-			"chain = \"cadena\"\nambiente = \"00\"\nstore = {endpoint = %q, bucket = %q, access_key = \"x\", "+
+			"chain = \"cadena\"\nambiente = \"00\"\ncache = \"cache\"\nstore = {endpoint = %q, bucket = %q, access_key = \"x\", "+
 				"secret_file = \"store.secret\", path_style = true}\ndirector = {public = \"director.pub\", "+
 				"key = \"director.jwe\", passphrase_file = \"director.passphrase\"}\n", store.Endpoint(),
 			archivetest.Bucket), 0o600))
