@@ -61,8 +61,9 @@ func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))}
 // disproved reports whether an error means that an object is missing, unreadable or invalid, so that another try is
 // useless.
 func disproved(err error) bool {
-	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, archive.ErrUnread, fleetproto.ErrFormat,
-		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
+	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, archive.ErrUnread,
+		fleetproto.ErrFormat, fleetproto.ErrSignature, fleetproto.ErrOther},
+		func(of error) bool { return errors.Is(err, of) })
 }
 
 func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool, error) {
