@@ -358,7 +358,8 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 	case "chain":
 		store := archivetest.StartOther(p.T)
 		p.Must(os.WriteFile(p.At("store.secret"), []byte("x\n"), 0o600), os.WriteFile(p.At("fleet.toml"), fmt.Appendf(nil,
-			"chain = \"cadena\"\nambiente = \"00\"\ncache = \"cache\"\nstore = {endpoint = %q, bucket = %q, access_key = \"x\", "+
+			"chain = \"cadena\"\nambiente = \"00\"\ncache = \"cache\"\n"+
+				"store = {endpoint = %q, bucket = %q, access_key = \"x\", "+
 				"secret_file = \"store.secret\", path_style = true}\ndirector = {public = \"director.pub\", "+
 				"key = \"director.jwe\", passphrase_file = \"director.passphrase\"}\n", store.Endpoint(),
 			archivetest.Bucket), 0o600))

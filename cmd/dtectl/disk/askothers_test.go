@@ -28,7 +28,7 @@ func TestPartsOf(t *testing.T) {
 		case 'c', 'd', 'e', 'f':
 			return nil, errors.New("no answer")
 		case '1', '2':
-			return nil, archive.ErrCold
+			return nil, fmt.Errorf("reading %c: %w", e.Code[0], archive.ErrCold)
 		}
 		return e.Code[:1], nil
 	})
