@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -168,12 +169,19 @@ func TestInvalidate_Window(t *testing.T) {
 	}
 }
 
-// Offline nothing is invalidated; a lost answer is settled by sending the same event again.
+// Nobody invalidates what he cannot see. Offline nothing is invalidated; a lost answer is settled by sending the same event again.
 func TestInvalidate_Wire(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
 	ctx := context.Background()
 	r := w.Issued(enginetest.Invoice("i", enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+	elsewhere, unknown := enginetest.Invalidation(r, 2, ""), enginetest.Invalidation(r, 2, "")
+	elsewhere.Caller.Point.BranchID++
+	unknown.Code[0]++
+	for _, req := range []engine.InvalidationRequest{elsewhere, unknown} {
+		_, err := w.Engine.Invalidate(ctx, req)
+		enginetest.Refused(t, err, refusal.CodeNotFound, "")
+	}
 	w.Wire.Sever()
 	_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(r, 2, ""))
 	enginetest.Refused(t, err, refusal.CodeUnavailable, "")

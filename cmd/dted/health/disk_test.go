@@ -3,12 +3,32 @@ package health
 import (
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"dtegate/cmd/dted/config"
 	"dtegate/engine/refusal"
 )
+
+// TestNewGate: a gate watches the store's own disk, and asks MH and, if there is one, the archive for the time.
+func TestNewGate(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	cfg := &config.Config{Data: t.TempDir(), DiskReserve: 3 << 20, Authority: config.Authority{URL: "https://mh.example"}}
+	for _, archive := range []string{"", "https://s3.example"} {
+		if archive != "" {
+			cfg.Archive = &config.Archive{Endpoint: archive}
+		}
+		g := NewGate(cfg, http.DefaultTransport, quiet)
+		if g.authority != "https://mh.example" || g.archive != archive || g.transport != http.DefaultTransport {
+			t.Errorf("%+v", g)
+		}
+		if free, reserve := g.Space(); free <= 0 || reserve != 3<<20 {
+			t.Errorf("%d free, %d kept", free, reserve)
+		}
+	}
+}
 
 // TestDisk: nothing new is issued below the reserve, and not again before there is clearly more; the ballast is deleted
 // and made again.

@@ -51,6 +51,14 @@ func TestPulse(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+		told = nil
+		if p.Stopping(); !slices.Equal(told, []string{"STOPPING=1"}) {
+			t.Errorf("at the end: %q", told)
+		}
+		p.beat = func() error { return unready }
+		if err := p.Run(t.Context()); !errors.Is(err, unready) || len(told) != 1 {
+			t.Errorf("a commit that fails: %v, told %q", err, told)
+		}
 	})
 }
 
