@@ -291,3 +291,29 @@ func TestAssemble_Matrix(t *testing.T) {
 		})
 	}
 }
+
+// TestWitness_Covers: a later Witness replaces an earlier one of its medium only if it knows no less of any series.
+func TestWitness_Covers(t *testing.T) {
+	at := func(there, position uint64, hash byte) []Lead {
+		return []Lead{{Series: "b"}, {Series: "a", There: there, End: Reach{Position: position, Hash: [32]byte{hash}}}}
+	}
+	w := Witness{Medium: WitnessCopy, Series: at(7, 20, 1)}
+	for name, c := range map[string]struct {
+		old  Witness
+		want bool
+	}{
+		"the same":                           {Witness{Medium: WitnessCopy, Series: at(7, 20, 1)}, true},
+		"less":                               {Witness{Medium: WitnessCopy, Series: at(6, 19, 2)}, true},
+		"a number more":                      {Witness{Medium: WitnessCopy, Series: at(8, 20, 1)}, false},
+		"a change more":                      {Witness{Medium: WitnessCopy, Series: at(7, 21, 1)}, false},
+		"another series":                     {Witness{Medium: WitnessCopy, Series: []Lead{{Series: "c"}}}, false},
+		"another medium":                     {Witness{Medium: WitnessMark, Series: at(7, 20, 1)}, false},
+		"another history":                    {Witness{Medium: WitnessCopy, Series: at(7, 20, 2)}, true},
+		"another history that diverged":      {Witness{Medium: WitnessCopy, Series: at(7, 20, 2), Diverged: true}, false},
+		"the same history, and has diverged": {Witness{Medium: WitnessCopy, Series: at(7, 20, 1), Diverged: true}, true},
+	} {
+		if got := w.covers(c.old); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
