@@ -360,8 +360,11 @@ const gravePart = 20
 // there is no minimum of decisions, points of sale or kinds of sale. A branch returns to an earlier rule by stricter
 // criteria.
 func (o Outcomes) Grave() bool {
-	return 2*o.Refused > o.Decided || gravePart*(o.ByRule+o.Failed) > o.Decided+o.Failed
+	return o.Rejected() || gravePart*(o.ByRule+o.Failed) > o.Decided+o.Failed
 }
+
+// Rejected reports whether MH's refusals alone make the Outcomes grave; otherwise failures do.
+func (o Outcomes) Rejected() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
 
 // Sound returns an error if the counts, which came from outside, contradict each other.
 func (o Outcomes) Sound() error {

@@ -38,8 +38,8 @@ type board struct {
 	Deadlines     []fact   // Note is the moment, Value is the time left
 	Live, Coming  []fact   // document types with the version of their rules
 	RulesRefused  []fact   // stored rules that may not be used
-	Rejecting     []string // a sentence for each rule in force that is most likely wrong, with MH's refusals
-	Failing       []string // a sentence for each other rule in force that is most likely wrong
+	Rejecting     []string // a sentence for each rule in force whose documents MH refuses
+	Failing       []string // a sentence for each rule in force that fails
 	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact
 	Box           []fact
@@ -260,10 +260,8 @@ func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 		return
 	}
 	var said []string
-	wrong := &b.Failing
 	if o.Refused > 0 {
-		said, wrong = append(said, b.t("rule.rejects")+" "+count(o.Refused)+" "+b.t("authorisation.of")+" "+
-			count(o.Decided)), &b.Rejecting
+		said = append(said, b.t("rule.rejects")+" "+count(o.Refused)+" "+b.t("authorisation.of")+" "+count(o.Decided))
 	}
 	if o.Failed > 0 {
 		said = append(said, b.t("rule.fails")+": "+count(o.Failed))
@@ -271,6 +269,10 @@ func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	text := strings.Join(said, " · ")
 	line.Note = strings.TrimPrefix(line.Note+" · "+text, " · ")
 	if o.Grave() {
+		wrong := &b.Failing
+		if o.Rejected() {
+			wrong = &b.Rejecting
+		}
 		line.Level = "bad"
 		*wrong = append(*wrong, line.Name+" "+line.Value+": "+text+".")
 	}

@@ -132,6 +132,20 @@ func indexes(n int) []int {
 	return list
 }
 
+// TestPage_Failing: the verdict says what is most of a rule's harm: MH's refusals, or its failures.
+func TestPage_Failing(t *testing.T) {
+	for text, outcomes := range map[string]dte.Outcomes{
+		"MH refuses what is issued": {Decided: 99, Refused: 60, Failed: 1},
+		"A rule fails":              {Decided: 9, Refused: 1, Failed: 8},
+	} {
+		o := overviews()["normal"]
+		o.Rules.Rules[0].Outcomes = &outcomes
+		if head, _, _ := strings.Cut(string(renderStatus("en", o)), "</h1>"); !strings.HasSuffix(head, text) {
+			t.Errorf("%+v: %s", outcomes, head)
+		}
+	}
+}
+
 // TestGuardia: the manual page for those on duty has a row for each verdict, and quotes only sentences that this page
 // shows.
 func TestGuardia(t *testing.T) {

@@ -106,12 +106,12 @@ func (d *doctor) listed(list *rulestore.Listing) {
 func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {
-	case o.Grave() && o.Failed > 0:
-		d.fail("rules", "have central IT take the rule back, or mend it; see Rule failing in the runbook",
-			"%s failed at %d of its last %d documents or events", rule, o.Failed, o.Failed+o.Decided)
-	case o.Grave():
+	case o.Rejected():
 		d.fail("rules", "have central IT take the rule back: dtectl fleet back, or dtectl rules rollback; see "+
 			"Rejected at the counter in the runbook", format, o.Refused, o.Decided, rule)
+	case o.Grave():
+		d.fail("rules", "have central IT take the rule back, or mend it; see Rule failing in the runbook",
+			"%s failed at %d of its last %d documents or events", rule, o.Failed, o.Failed+o.Decided)
 	case o.Refused > 0:
 		d.ok("rules", format, o.Refused, o.Decided, rule)
 	}

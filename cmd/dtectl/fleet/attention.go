@@ -237,9 +237,9 @@ func (b *Branch) running(now time.Time, desired *Version) {
 		}
 	}
 	for _, r := range harmful(s, nil) {
-		code, n, of := "rejected", r.Outcomes.Refused, r.Outcomes.Decided
-		if f := r.Outcomes.Failed; f > 0 {
-			code, n, of = "failing", f, of+f
+		code, n, of := "failing", r.Outcomes.Failed, r.Outcomes.Decided+r.Outcomes.Failed
+		if r.Outcomes.Rejected() {
+			code, n, of = "rejected", r.Outcomes.Refused, r.Outcomes.Decided
 		}
 		b.add(Bad, code, n, of, r.Name+" "+r.Version)
 	}

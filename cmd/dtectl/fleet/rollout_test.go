@@ -297,13 +297,18 @@ func TestPercent(t *testing.T) {
 // TestRoll_Harms: a rule that a branch admitted, and that MH refuses or that fails, holds its ring after one document
 // of one till; after the rule is taken back, the branch has no concern.
 func TestRoll_Harms(t *testing.T) {
-	for code, c := range map[string]struct {
+	for _, c := range []struct {
+		code     string
 		outcomes dte.Outcomes
 		text     string
 	}{
-		"rejected": {dte.Outcomes{Decided: 1, Refused: 1},
+		{"rejected", dte.Outcomes{Decided: 1, Refused: 1},
 			"MH refuses 1 of the last 1 documents or events of catalogues 1.0.1"},
-		"failing": {dte.Outcomes{Failed: 1}, "catalogues 1.0.1 failed at 1 of its last 1 documents or events"},
+		{"rejected", dte.Outcomes{Decided: 99, Refused: 60, Failed: 1},
+			"MH refuses 60 of the last 99 documents or events of catalogues 1.0.1"},
+		{"failing", dte.Outcomes{Failed: 1}, "catalogues 1.0.1 failed at 1 of its last 1 documents or events"},
+		{"failing", dte.Outcomes{Decided: 9, Refused: 1, Failed: 8},
+			"catalogues 1.0.1 failed at 8 of its last 17 documents or events"},
 	} {
 		w := newWorld(t, "a", "b", "c")
 		whole := Percent(fleetproto.Whole)
@@ -316,9 +321,9 @@ func TestRoll_Harms(t *testing.T) {
 		w.box("a").status.Rules[0].Outcomes = c.outcomes
 		w.box("a").report()
 		if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
-			t.Fatalf("%s: the ring is not held: %v", code, err)
+			t.Fatalf("%s: the ring is not held: %v", c.code, err)
 		}
-		if got := w.codes("a"); !slices.Equal(got, []string{code}) {
+		if got := w.codes("a"); !slices.Equal(got, []string{c.code}) {
 			t.Error(got)
 		}
 		if got := w.text(); !strings.Contains(got, c.text) {
