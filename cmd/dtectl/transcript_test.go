@@ -50,7 +50,7 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 //	~ old => new    changes the box's configuration
 //	$ dtectl …      runs a verb as main does; DIR is the box's folder
 //	$ show PATTERN  prints the files that match a pattern, or the text of one file
-//	$ chain, $ status BRANCH EPOCH JSON, $ checkout, $ remove PATTERN, $ fill DAY N, $ act WHAT…,
+//	$ chain, $ status BRANCH EPOCH JSON, $ lose KEY, $ checkout, $ remove PATTERN, $ fill DAY N, $ act WHAT…,
 //	$ hold, $ release, $ archive, $ certificate NIT DAYS
 //
 // Below a command: its requests (>), its standard output (|), its standard error (!), and its exit status if not 0.
@@ -364,6 +364,13 @@ func (p *transcript) step(out io.Writer, verb string, args []string) {
 				"key = \"director.jwe\", passphrase_file = \"director.passphrase\"}\n", store.Endpoint(),
 			archivetest.Bucket), 0o600))
 		p.T.Setenv("DTECTL_FLEET", p.At("fleet.toml"))
+	case "lose": // the chain's store loses an object
+		centre, err := config.LoadCentre(p.At("fleet.toml"))
+		p.Must(err)
+		r, err := http.NewRequest(http.MethodDelete, centre.Store.Endpoint+"/"+archivetest.Bucket+"/"+args[0], nil)
+		p.Must(err)
+		resp, err := http.DefaultClient.Do(r)
+		p.Must(err, resp.Body.Close())
 	case "status": // of a branch's box, which signs it
 		p.status(args[0], args[1], args[2])
 	case "hold":
