@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -72,6 +73,7 @@ type recovery struct {
 	unread bool
 	from   storage.Sources
 	more   []string // second copies that are read after from.Copy, one by one
+	second string   // the copy that proves a new mark, never a shipped one, which may lack the last answered sales
 	o      storage.Options
 }
 
@@ -89,12 +91,13 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	owed, done, err := r.assemble(ctx)
 	lacks := r.from.Lacks
 	for _, path := range r.more {
-		if r.DryRun && err == nil {
+		switch added := false; {
+		case err != nil && !errors.Is(err, storage.ErrNoStore) && !errors.Is(err, storage.ErrCorrupt):
+		case r.DryRun && done:
 			term.Printf("after that, %s is read: a dry run does not show what it adds\n", path)
-		} else if err == nil {
-			r.from = storage.Sources{Copy: path, Part: r.from.Part, Possible: r.from.Possible}
-			added := false
-			_, added, err = r.assemble(ctx)
+		default:
+			r.from = storage.Sources{Copy: path, Part: r.from.Part, Possible: r.from.Possible, Dry: r.DryRun}
+			owed, added, err = r.assemble(ctx)
 			done = done || added
 		}
 	}
@@ -138,11 +141,18 @@ func (r *recovery) sources(ctx context.Context) error {
 	}
 	_, gone := os.Stat(r.cfg.Data)
 	_, waits := os.Stat(r.cfg.Data + ".repaired") // the repaired store, not yet renamed
+	if r.second = r.cfg.SecondCopy; len(copies) > 0 && copies[0] != r.fetched() {
+		r.second = copies[0]
+	}
 	segments, _ := filepath.Glob(filepath.Join(r.cfg.SecondCopy, "*.copy"))
-	if r.cfg.SecondCopy != "" && len(segments) > 0 && !slices.Contains(copies, r.cfg.SecondCopy) {
+	fleet = fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && len(copies)+len(segments) == 0 &&
+		len(r.from.Backups) == 0
+	_, bad := os.ReadDir(r.cfg.SecondCopy) // Glob returns no error if the card cannot be read
+	if r.cfg.SecondCopy != "" && (len(segments) > 0 || bad != nil && !errors.Is(bad, fs.ErrNotExist)) &&
+		!slices.Contains(copies, r.cfg.SecondCopy) {
 		copies = append(copies, r.cfg.SecondCopy)
 	}
-	if fleet || r.cfg.Fleet != nil && gone != nil && waits != nil && len(copies) == 0 && len(r.from.Backups) == 0 {
+	if fleet {
 		r.more = copies
 		return r.fetch(ctx)
 	}
@@ -406,13 +416,9 @@ func (r *recovery) open() (*storage.Store, error) {
 // mark. It returns the act for the audit trail. If the check did not prove enough, the act has no What, and Detail
 // names what is not proven.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
-	second := r.from.Copy
-	if second == r.fetched() { // the shipped copy may lack the last answered sales
-		second = r.cfg.SecondCopy
-	}
 	bar := term.NewGauge(term.Err)
 	var refused error
-	p, err := storage.NewMark(ctx, storage.MarkAim{From: r.mark, Second: second, Dry: r.DryRun,
+	p, err := storage.NewMark(ctx, storage.MarkAim{From: r.mark, Second: r.second, Dry: r.DryRun,
 		Possible: r.from.Possible, Accept: func(p *storage.MarkProof) error {
 			bar.Clear()
 			printProof(term.Out, p)

@@ -499,9 +499,9 @@ func TestRecover_ShippedProvesNoEnd(t *testing.T) {
 	b.Must(s.Close(), os.Remove(b.Config.Mark), exec.Command("cp", "-r", b.At("card"), b.Config.Data+".copy").Run(),
 		os.Rename(b.At("card"), b.At("drawer")))
 	proves := func() error {
-		r := &recovery{Recover: &Recover{DryRun: true}, cfg: loaded(b)}
+		r := &recovery{Recover: &Recover{DryRun: true, From: []string{b.Config.Data + ".copy"}}, cfg: loaded(b)}
 		r.o = r.cfg.Store(slog.New(slog.DiscardHandler))
-		r.from.Copy = r.fetched()
+		b.Must(r.sources(context.Background()))
 		_, err := r.newMark(context.Background())
 		return err
 	}
@@ -622,6 +622,22 @@ func TestRecover_TwoCards(t *testing.T) {
 	says(b, recovered(b, 0, "--from", b.At("oldcard"), "--from", b.At("found"), mainSeries+": none", "others: none"),
 		"M001P001 01 25", "settled")
 	says(b, output(b, func() error { return (&Fsck{}).Run(context.Background(), loaded(b)) }), "1…25")
+	b = dead() // the card in the slot cannot be read: its numbers are not given up
+	b.Must(os.Rename(b.At("card"), b.At("found")), os.WriteFile(b.At("card"), nil, 0o600))
+	says(b, recovered(b, exitSource, "--from", b.At("oldcard")), "M001P001 01 10", "put the card in again")
+	b.Must(os.Remove(b.At("card")), os.Rename(b.At("found"), b.At("card")))
+	says(b, recovered(b, exitLoss, "--from", b.At("oldcard")), `--accept-loss "M001P001 01: 26-N"`)
+	b = nightAndDay(t) // beside a sound store, the first card has nothing more, the one in the slot has
+	says(b, recovered(b, exitToDo, "--dry-run", "--from", b.At("oldcard")), "M001P001 01 25", "nothing is missing")
+	says(b, recovered(b, 0, "--from", b.At("oldcard")), "nothing is missing")
+	s := b.Copied() // the named card proves a new mark, not an older one in the slot
+	b.Must(s.Close(), os.Remove(b.Config.Mark), os.Rename(b.At("card"), b.At("found")),
+		os.Rename(b.At("oldcard"), b.At("card")))
+	says(b, recovered(b, exitToDo, "--dry-run", "--from", b.At("found")), "the copy   ends exactly where the store ends")
+	says(b, recovered(b, 0, "--from", b.At("found")), "there is a new mark")
+	b = dead() // the named card holds nothing
+	b.Must(os.Mkdir(b.At("bad"), 0o700), os.WriteFile(b.At("bad/0000000001.copy"), make([]byte, 9999), 0o600))
+	says(b, recovered(b, exitLoss, "--from", b.At("bad")), "cannot be read", `--accept-loss "M001P001 01: 26-N"`)
 	b = dead() // one card, by another name
 	b.Must(os.Symlink(b.At("card"), b.At("link")))
 	says(b, recovered(b, exitLoss, "--from", b.At("link")), `--accept-loss "M001P001 01: 26-N"`)
