@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,6 +96,7 @@ func TestDeliver_SetAside(t *testing.T) {
 	w := newHookWorld(t)
 	defer w.store.Close()
 	box := newBox(t, w)
+	var mu sync.Mutex
 	changed := make(map[storage.Code]*record.Step)
 	box.o.Documents.View = func(e storage.Entry) (*record.View, error) {
 		if e.Code[0] == 1 {
@@ -106,13 +107,12 @@ func TestDeliver_SetAside(t *testing.T) {
 	box.o.Documents.ChangeDelivery = func(_ context.Context, code storage.Code, change func(*record.Delivery)) error {
 		d := record.Delivery{Mail: new(record.Step)}
 		change(&d)
+		mu.Lock()
+		defer mu.Unlock()
 		changed[code] = d.Mail
 		return nil
 	}
-	for i, since := range []time.Time{1: time.Now(), 2: time.Now(), 3: time.Now().Add(-5 * 24 * time.Hour)} {
-		if i == 0 {
-			continue
-		}
+	for i, since := range map[int]time.Time{1: time.Now(), 2: time.Now(), 3: time.Now().Add(-5 * 24 * time.Hour)} {
 		head, err := json.Marshal(record.Head{Document: "01", Form: record.FormNormal, Mail: "ana@example.com",
 			Delivery: &record.Delivery{Mail: &record.Step{Since: since}}})
 		if err == nil {
@@ -161,6 +161,6 @@ func TestDeliver_SetAside(t *testing.T) {
 		t.Errorf("%d forgotten, %v", n, err)
 	}
 	if lost, _, err := box.o.Lost.List(10); lost != 1 || err != nil {
-		t.Error(fmt.Sprint(lost, err))
+		t.Errorf("%d are set aside: %v", lost, err)
 	}
 }
