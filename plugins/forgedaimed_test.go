@@ -35,11 +35,7 @@ func (f *forge) rogue(t *testing.T, change func(*rogueAnswer)) ([]byte, error) {
 		a.summary[name] = dte.Amount(ev.Computed.Summary[i])
 	}
 	for i, o := range d.LineOutputs {
-		kind := schema.OutAmount
-		if o.Kind == "set" {
-			kind = schema.OutSet
-		}
-		a.columns = append(a.columns, schema.Output{Name: o.Name, Kind: kind})
+		a.columns = append(a.columns, schema.Output{Name: o.Name, Set: o.Kind == "set"})
 		column := make([]int64, a.n)
 		for line := range column {
 			column[line] = ev.Computed.Lines[line*len(d.LineOutputs)+i]

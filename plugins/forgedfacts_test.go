@@ -67,11 +67,7 @@ func newSale(t *testing.T, f *forge) *sale {
 		d := c.Description()
 		s.out = schema.Outputs{Summary: d.Summary, Taxes: d.Taxes}
 		for _, o := range d.LineOutputs {
-			kind := schema.OutAmount
-			if o.Kind == "set" {
-				kind = schema.OutSet
-			}
-			s.out.Lines = append(s.out.Lines, schema.Output{Name: o.Name, Kind: kind})
+			s.out.Lines = append(s.out.Lines, schema.Output{Name: o.Name, Set: o.Kind == "set"})
 		}
 		s.req = rulestore.Required(f.manifest, c.Type.Effect)
 	}

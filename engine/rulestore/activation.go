@@ -86,10 +86,10 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
-// check returns the conditions of an admission. A trial admits any version: the method try replaces Floor.
-func (s *Store) check(interpreter *rules.Host) rules.Check {
+// check returns the conditions of an admission. For a pushed bundle, the method admit replaces Floor.
+func (s *Store) check() rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
-	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter,
+	return rules.Check{Keys: s.o.Keys,
 		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
 		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
 			if run == nil {
@@ -140,16 +140,12 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	a := &Activation{}
-	c := s.check(s.o.Interpreter)
-	c.Pace, c.Named = s.GiveWay(2), true
-	c.Floor = func(b *bundle.Bundle) (string, error) {
-		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
+	r, err := s.admit(ctx, data, a, true, func(b *bundle.Bundle) (string, error) {
 		if s.answerRepeated(a.Rule) != nil {
 			return "", errAlready
 		}
 		return s.floorFor(b), nil
-	}
-	r, err := s.admit(ctx, data, a, c)
+	})
 	if errors.Is(err, errAlready) {
 		return s.answerRepeated(a.Rule), nil
 	}
@@ -234,7 +230,16 @@ func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 	return nil
 }
 
-func (s *Store) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
+// admit takes a pushed bundle through the steps of rules.Host.Admit and notes them in a, with the bundle's name. For
+// named and floor, see rules.Check.
+func (s *Store) admit(ctx context.Context, data []byte, a *Activation, named bool,
+	floor func(*bundle.Bundle) (string, error)) (*rules.Rule, error) {
+	c := s.check()
+	c.Interpreter, c.Pace, c.Named = s.o.Interpreter, s.GiveWay(2), named
+	c.Floor = func(b *bundle.Bundle) (string, error) {
+		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
+		return floor(b)
+	}
 	r, taken, err := s.o.Host.Admit(ctx, data, c)
 	a.Steps = taken
 	if err != nil {

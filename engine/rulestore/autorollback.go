@@ -182,7 +182,7 @@ func (s *Store) Run(ctx context.Context) error {
 		var offered <-chan storage.Code
 		shadow := s.shadows.running.Load()
 		if shadow != nil {
-			offered, next = shadow.offered, min(next, max(0, shadow.until.Sub(s.o.Now())))
+			offered, next = shadow.offered, min(next, max(0, shadow.seen.Until.Sub(s.o.Now())))
 		}
 		select {
 		case <-ctx.Done():
@@ -193,7 +193,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.look(ctx, shadow, code)
 		case <-s.shadows.changed: // another shadow runs, or no shadow runs
 		case <-time.After(next):
-			if shadow != nil && !s.o.Now().Before(shadow.until) {
+			if shadow != nil && !s.o.Now().Before(shadow.seen.Until) {
 				s.shadows.running.CompareAndSwap(shadow, nil)
 			}
 		}

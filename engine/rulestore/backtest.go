@@ -167,14 +167,8 @@ var lineNumber = regexp.MustCompile(`\[\d+\]`)
 // try takes a bundle through the steps of rules.Host.Admit, whatever its version, for a backtest or a shadow. If the
 // bundle is refused, the rule is nil and the Activation says why.
 func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
-	c := s.check(s.o.Interpreter)
-	c.Pace = s.GiveWay(2)
 	a := &Activation{}
-	c.Floor = func(b *bundle.Bundle) (string, error) {
-		a.Rule = record.RuleRef{Name: b.Manifest.Name, Version: b.Manifest.Version, Digest: b.Digest}
-		return "", nil
-	}
-	r, err := s.admit(ctx, data, a, c)
+	r, err := s.admit(ctx, data, a, false, func(*bundle.Bundle) (string, error) { return "", nil })
 	if err != nil {
 		return nil, a, nil
 	}

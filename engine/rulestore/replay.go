@@ -257,7 +257,10 @@ func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 			return err
 		}
 		if m.computed(h.Rule) && h.Date >= m.From && (m.To == "" || h.Date <= m.To) {
-			page.Documents = append(page.Documents, madeDocument(entry, h))
+			page.Documents = append(page.Documents, MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(),
+				Control: h.ControlNumber, Document: h.Document, Date: h.Date, Estado: record.Estado(entry.State),
+				Total: h.Total, Sello: h.Seal(entry.State), BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin,
+				Rule: h.Rule})
 		}
 		return nil
 	})
@@ -265,10 +268,4 @@ func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 		return nil, fmt.Errorf("listing the documents of %s: %w", m.Rule, err)
 	}
 	return page, nil
-}
-
-func madeDocument(entry storage.Entry, h *record.Head) MadeDocument {
-	return MadeDocument{ID: entry.ID, Code: dte.Code(entry.Code).String(), Control: h.ControlNumber,
-		Document: h.Document, Date: h.Date, Estado: record.Estado(entry.State), Total: h.Total,
-		Sello: h.Seal(entry.State), BranchID: h.BranchID, PointID: h.PointID, Origin: h.Origin, Rule: h.Rule}
 }

@@ -217,11 +217,7 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		outputs.Inputs = append(outputs.Inputs, f.Name)
 	}
 	for _, f := range d.LineOutputs {
-		kind := schema.OutAmount
-		if f.Kind == "set" {
-			kind = schema.OutSet
-		}
-		outputs.Lines = append(outputs.Lines, schema.Output{Name: f.Name, Kind: kind})
+		outputs.Lines = append(outputs.Lines, schema.Output{Name: f.Name, Set: f.Kind == "set"})
 	}
 	filler, err := schema.Compile(r.Bundle.Parts["schema.json"], r.Bundle.Parts["overlay.json"], outputs, catalogues)
 	if err != nil {

@@ -25,11 +25,9 @@ const (
 type shadow struct {
 	candidate *Rule
 	offered   chan storage.Code
-	until     time.Time
-	most      int
 
 	mu   sync.Mutex
-	seen ShadowResult
+	seen ShadowResult // its Until and Most never change
 }
 
 type shadows struct {
@@ -78,8 +76,7 @@ func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Dur
 		return a, err
 	}
 	now := s.o.Now()
-	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting), until: now.Add(long),
-		most: most,
+	sh := &shadow{candidate: candidate, offered: make(chan storage.Code, shadowWaiting),
 		seen: ShadowResult{Rule: candidate.Ref, Began: now.UTC(), Until: now.Add(long).UTC(), Most: most,
 			Results: make(map[string]int), Differing: []*Comparison{}}}
 	s.shadows.latest.Store(sh)
@@ -130,7 +127,7 @@ func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
 	if c.Result != MadeSame && len(sh.seen.Differing) < shadowKept {
 		sh.seen.Differing = append(sh.seen.Differing, c)
 	}
-	if sh.seen.Count >= sh.most {
+	if sh.seen.Count >= sh.seen.Most {
 		s.shadows.running.CompareAndSwap(sh, nil)
 	}
 }

@@ -358,7 +358,7 @@ func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults 
 }
 
 func (s *Store) ship(ctx context.Context, data []byte) error {
-	r, steps, err := s.o.Host.Admit(ctx, data, s.check(nil))
+	r, steps, err := s.o.Host.Admit(ctx, data, s.check())
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,7 @@ func Filler(t testing.TB, r *rules.Rule) *schema.Filler {
 	d := r.Module.Description()
 	out := schema.Outputs{Summary: d.Summary, Taxes: d.Taxes}
 	for _, f := range d.LineOutputs {
-		kind := schema.OutAmount
-		if f.Kind == "set" {
-			kind = schema.OutSet
-		}
-		out.Lines = append(out.Lines, schema.Output{Name: f.Name, Kind: kind})
+		out.Lines = append(out.Lines, schema.Output{Name: f.Name, Set: f.Kind == "set"})
 	}
 	return compile(t, r.Bundle, out)
 }

@@ -31,7 +31,7 @@ func (r *run) check(x *schema, fi int, si int32) verdict {
 		return r.breach(fi, si, x, dte.FaultType)
 	}
 	v := pass
-	if len(x.enum) > 0 && !s.isOneOf(x.enum) {
+	if len(x.enum) > 0 && !slices.ContainsFunc(x.enum, s.equals) {
 		if v = r.breach(fi, si, x, dte.FaultEnum); r.quiet > 0 {
 			return v
 		}
@@ -52,42 +52,19 @@ func (r *run) check(x *schema, fi int, si int32) verdict {
 	return v
 }
 
+// typeOf maps a value's kind to its JSON Schema type. An absent value counts as an object.
+var typeOf = [...]typeSet{dte.KindAbsent: typeObject, dte.KindNull: typeNull, dte.KindBool: typeBool,
+	dte.KindNumber: typeNumber, dte.KindString: typeString, dte.KindArray: typeArray, dte.KindObject: typeObject}
+
 func (s *slot) hasType(types typeSet) bool {
-	switch s.kind {
-	case dte.KindNull:
-		return types&typeNull != 0
-	case dte.KindBool:
-		return types&typeBool != 0
-	case dte.KindNumber:
-		return types&typeNumber != 0 || types&typeInteger != 0 && s.exact && s.num%dte.Scale == 0
-	case dte.KindString:
-		return types&typeString != 0
-	case dte.KindArray:
-		return types&typeArray != 0
-	}
-	return types&typeObject != 0
+	return types&typeOf[s.kind] != 0 || types&typeInteger != 0 && s.kind == dte.KindNumber && s.exact &&
+		s.num%dte.Scale == 0
 }
 
-func (s *slot) isOneOf(values []dte.Value) bool {
-	for i := range values {
-		kind, exact, num, text := values[i].Scalar()
-		if kind != s.kind {
-			continue
-		}
-		switch kind {
-		case dte.KindNull:
-			return true
-		case dte.KindString:
-			if text == s.text {
-				return true
-			}
-		default:
-			if num == s.num && exact == s.exact {
-				return true
-			}
-		}
-	}
-	return false
+// equals compares a slot with a scalar.
+func (s *slot) equals(v dte.Value) bool {
+	kind, exact, num, text := v.Scalar()
+	return s.kind == kind && s.exact == exact && s.num == num && (exact || s.text == text)
 }
 
 func (r *run) checkNumber(x *schema, fi int, si int32) verdict {

@@ -146,7 +146,7 @@ type compiler struct {
 
 // layout makes the fields of all shapes, breadth first.
 func (c *compiler) layout(root *shape) error {
-	c.fields = []field{{types: root.base.types, parent: -1}}
+	c.fields = []field{{types: root.base.types, rule: root.base, parent: -1}}
 	queue := []*shape{root}
 	for len(queue) > 0 {
 		s := queue[0]
@@ -171,7 +171,7 @@ func (c *compiler) layout(root *shape) error {
 		for _, m := range members {
 			m.field = len(c.fields)
 			x := field{at: m.field, name: m.name, key: append(dte.AppendQuoted(nil, m.name), ':'), parent: -1,
-				arrays: arrays}
+				arrays: arrays, rule: m.base}
 			x.path, x.document = at, document
 			if item == nil {
 				x.path, x.document = join(at, m.name), join(document, m.name)
@@ -216,7 +216,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	}
 	if name, ok := lineMember(f.document); ok {
 		if i := slices.IndexFunc(c.out.Lines, func(o Output) bool { return o.Name == name }); i >= 0 {
-			f.source, f.output, f.set = sourceLine, i, c.out.Lines[i].Kind == OutSet
+			f.source, f.output, f.set = sourceLine, i, c.out.Lines[i].Set
 		}
 	} else if name, ok := strings.CutPrefix(f.document, summaryName+"."); ok {
 		if i := slices.Index(c.out.Summary, name); i >= 0 {
@@ -350,18 +350,6 @@ func (c *compiler) connect() error {
 // position returns a member's position in an object's field, or -1. It also finds members that only conditions name.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
-}
-
-// giveRules assigns the layout's schema s to a field (at), and the schemas below s to the fields below it.
-func (c *compiler) giveRules(s *schema, at int) {
-	f := &c.fields[at]
-	f.rule = s
-	for i := range s.properties {
-		c.giveRules(&s.properties[i].schema, f.first+s.properties[i].position)
-	}
-	if s.items != nil {
-		c.giveRules(s.items, f.first)
-	}
 }
 
 // attach connects the schema s and its conditions with a field (at) and the fields below it.

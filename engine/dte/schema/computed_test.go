@@ -24,7 +24,7 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 			out.Lines = append(out.Lines, Output{Name: name})
 		}
 		if x.document == "cuerpoDocumento[].tributos" {
-			out.Lines = append(out.Lines, Output{Name: "tributos", Kind: OutSet})
+			out.Lines = append(out.Lines, Output{Name: "tributos", Set: true})
 		}
 		if name, ok := strings.CutPrefix(x.document, "resumen."); ok && number && !strings.Contains(name, "[]") {
 			if v := document.Get("resumen").Get(name); v.Kind() == dte.KindNumber {
@@ -61,7 +61,7 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 		bare = append(bare, dte.Obj(kept...))
 		for _, o := range out.Lines {
 			v := line.Get(o.Name)
-			if o.Kind == OutSet {
+			if o.Set {
 				var mask int64
 				for j := range v.Len() {
 					mask |= 1 << tax(v.Index(j).Text())

@@ -95,7 +95,6 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 		return nil, err
 	}
 	c.attach(s, 0)
-	c.giveRules(s, 0)
 	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total, amounts: amounts,
 		numbers: min(1, 1+c.layoutIndex("identificacion.numeroControl"))}
 	if o.taxes != nil {
@@ -175,19 +174,11 @@ func (r *run) release() {
 	r.filler.runs.Put(r)
 }
 
-// OutputKind is the kind of an output of a rule module.
-type OutputKind uint8
-
-const (
-	OutAmount OutputKind = iota // in 1e-8
-	// Bit i means Outputs.Taxes[i]; written as the array of the codes, null if empty
-	OutSet
-)
-
-// Output is an output that the module has for each line.
+// Output is an output that the module has for each line: an amount in 1e-8, or a set.
 type Output struct {
 	Name string // name of the member of cuerpoDocumento[]
-	Kind OutputKind
+	// Set: bit i means Outputs.Taxes[i]; written as the array of the codes, null if empty
+	Set bool
 }
 
 // Outputs lists the outputs of a rule module. One module serves both generations of its document: outputs without a

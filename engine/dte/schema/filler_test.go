@@ -55,7 +55,7 @@ const smallCatalogues = `{"version":"1","source":"s","catalogues":{
  "CAT-015":{"name":"Tributos","values":{"20":"Impuesto al Valor Agregado 13%","D1":"FOVIAL"}}}}`
 
 var smallOutputs = Outputs{
-	Lines:   []Output{{"ventaGravada", OutAmount}, {"tributos", OutSet}, {"otroCampo", OutAmount}},
+	Lines:   []Output{{"ventaGravada", false}, {"tributos", true}, {"otroCampo", false}},
 	Summary: []string{"totalPagar", "otroTotal"}, Taxes: []string{"20", "D1"},
 }
 

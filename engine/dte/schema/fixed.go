@@ -264,10 +264,10 @@ func (r *run) contradict(path, message string) {
 // agree compares a place's own fact with the value that the document has there. A difference is a contradiction.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
-	switch kind, exact, num, text := own.Scalar(); {
+	switch kind := own.Kind(); {
 	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
 	case kind == dte.KindNull && !held(f.document): // the bundle may give a value in place of a line's null
-	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
+	case kind >= dte.KindArray, !s.equals(*own):
 		given := string(r.write(nil, f.at, si))
 		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))
 	}

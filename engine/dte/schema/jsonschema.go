@@ -165,7 +165,11 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 	case "minLength", "maxLength", "minItems", "maxItems":
 		counts := map[string]*int{"minLength": &s.minLength, "maxLength": &s.maxLength, "minItems": &s.minItems,
 			"maxItems": &s.maxItems}
-		*counts[name], err = readCount(v)
+		n, ok := v.Int()
+		if !ok || n < 0 {
+			err = fmt.Errorf("not a count")
+		}
+		*counts[name] = int(n)
 	case "uniqueItems":
 		s.unique = v.Bool()
 	case "pattern":
@@ -173,8 +177,10 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 		p, err = r.compilePattern(v.Text())
 		s.patterns = append(s.patterns, p)
 	case "format":
-		var f *format
-		f, err = findFormat(v.Text())
+		f := formats[v.Text()]
+		if f == nil {
+			err = fmt.Errorf("format %q is not understood", v.Text())
+		}
 		s.formats = append(s.formats, f)
 	case "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum":
 		err = s.readBound(name, v)
@@ -285,14 +291,6 @@ func readNames(v dte.Value) ([]string, error) {
 		names = append(names, v.Index(i).Text())
 	}
 	return names, nil
-}
-
-func readCount(v dte.Value) (int, error) {
-	n, ok := v.Int()
-	if !ok || n < 0 {
-		return 0, fmt.Errorf("not a count")
-	}
-	return int(n), nil
 }
 
 func checkScalar(v dte.Value) error {
@@ -428,14 +426,6 @@ var formats = map[string]*format{
 		return err == nil
 	}},
 	"email": {"una dirección de correo como nombre@dominio.com", isEmail},
-}
-
-func findFormat(name string) (*format, error) {
-	f, ok := formats[name]
-	if !ok {
-		return nil, fmt.Errorf("format %q is not understood", name)
-	}
-	return f, nil
 }
 
 // isEmail accepts a mailbox of RFC 5321, unquoted and without address literals. The left side may be UTF-8 (RFC 6531).

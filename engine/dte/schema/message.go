@@ -443,11 +443,8 @@ func (s *schema) reasons(at string, types *dte.CodeList) (all []string, ok bool)
 	case scalar:
 		all = append(all, "se indica "+n.name)
 	}
-	switch b := s.bounds; {
-	case len(b) == 2 && b[0].limit == b[1].limit:
-		all = append(all, n.name+" es "+b[0].limit.String())
-	case len(b) > 0:
-		all = append(all, n.name+" es "+limits(b))
+	if len(s.bounds) > 0 {
+		all = append(all, n.name+" es "+limits(s.bounds))
 	}
 	for i := range s.properties {
 		p := &s.properties[i]

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,19 +225,9 @@ func countArrays(steps []step) int {
 	return n
 }
 
-func join(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
+func join(at, name string) string { return strings.TrimPrefix(at+"."+name, ".") }
 
-func place(path string) string {
-	if path == "" {
-		return "the document"
-	}
-	return path
-}
+func place(path string) string { return cmp.Or(path, "the document") }
 
 // follow returns the fact at a path, or nil. index has one index for each "[]" in the path, the outermost first.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
