@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -302,9 +303,7 @@ func (q *query) err() error { return problem.WrongParameters(q.faults) }
 func (q *query) text(name string) string { return string(q.args.Peek(name)) }
 
 func (q *query) day(name, preset string) (day string, at time.Time) {
-	if day = q.text(name); day == "" {
-		day = preset
-	}
+	day = cmp.Or(q.text(name), preset)
 	at, err := time.Parse(time.DateOnly, day)
 	if err != nil {
 		q.fault(name, dte.FaultFormat, "Debe ser una fecha AAAA-MM-DD")

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,12 +96,10 @@ func respondTagged(ctx *fasthttp.RequestCtx, kind, disposition, name, tag string
 
 // matches reports whether If-None-Match names a tag (RFC 9110 §13.1.2).
 func matches(header, tag string) bool {
-	for _, one := range strings.Split(header, ",") {
-		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(header, ","), func(one string) bool {
+		one = strings.TrimSpace(one)
+		return one == "*" || strings.TrimPrefix(one, "W/") == tag
+	})
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the JSON file that the law requires for the receiver.

@@ -160,8 +160,6 @@ const (
 	backtestRefused = 100
 )
 
-var errEnough = errors.New("enough documents")
-
 // Bundles implements fleet.Rules.
 func (c *centreRules) Bundles() []fleet.Bundle {
 	var list []fleet.Bundle
@@ -276,12 +274,12 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 		},
 		Progress: func(n int, _ string) error {
 			if seen = n; n >= backtestDocuments {
-				return errEnough
+				return records.ErrEnough
 			}
 			return nil
 		}})
 	switch {
-	case errors.Is(err, errEnough):
+	case errors.Is(err, records.ErrEnough):
 	case err != nil:
 		return "", fmt.Errorf("making the last sales again: %w", err)
 	case totals != nil: // otherwise the bundle failed before any sale; Activate reports why

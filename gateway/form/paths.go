@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (d *Filled) sent(path string) string {
 		if v = v.Get(name); !v.Present() {
 			break
 		}
-		kept += dot(kept) + name
+		kept = strings.TrimPrefix(kept+"."+name, ".")
 		if number, ok := strings.CutPrefix(below, "["); ok {
 			number, below, _ = strings.Cut(number, "]")
 			if number == "" && v.Len() != 1 {
@@ -70,10 +71,7 @@ func (d *Filled) sent(path string) string {
 		}
 		rest = strings.TrimPrefix(below, ".")
 	}
-	if kept == "" {
-		return path
-	}
-	return kept
+	return cmp.Or(kept, path)
 }
 
 // Sentence returns a message with a capital first letter.
@@ -133,7 +131,7 @@ func (d *Filled) factOf(path string) (fact string, there bool) {
 			return f.name, true // no amount depends on this member
 		}
 		if step != "" {
-			v, prefix = v.Get(step), strings.TrimSuffix(prefix, ".")+dot(prefix)+step
+			v, prefix = v.Get(step), strings.TrimPrefix(strings.TrimSuffix(prefix, ".")+"."+step, ".")
 		}
 		if number, ok := strings.CutPrefix(rest, "["); ok {
 			number, rest, _ = strings.Cut(number, "]")
@@ -142,13 +140,6 @@ func (d *Filled) factOf(path string) (fact string, there bool) {
 		fields, path = f.members, strings.TrimPrefix(rest, ".")
 	}
 	return prefix, v.Exists()
-}
-
-func dot(prefix string) string {
-	if prefix == "" {
-		return ""
-	}
-	return "."
 }
 
 func position(text string) int {

@@ -2,6 +2,7 @@ package form
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -286,12 +287,7 @@ const (
 	nowhere    // no fact: the gateway itself reads the member
 )
 
-func (f *field) factName() string {
-	if f.fact != "" {
-		return f.fact
-	}
-	return f.name
-}
+func (f *field) factName() string { return cmp.Or(f.fact, f.name) }
 
 func amount(n int64) *dte.Amount { a := dte.Amount(n) * dte.Scale; return &a }
 

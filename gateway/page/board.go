@@ -81,9 +81,12 @@ func newBoard(lang string, o *Overview) *board {
 		o.Owed.Delivery.ArchiveTrouble)
 	b.box()
 	for _, x := range o.Trouble {
-		line := fact{Note: b.ago(x.At), Level: troubleLevel(x, o.At)}
+		line := fact{Note: b.ago(x.At), Level: map[bool]string{false: "warn", true: "bad"}[x.Error]}
 		if !x.Ended.IsZero() {
-			line.Note, line.Level = line.Note+" · "+b.t("ended")+" "+clock(x.Ended), ""
+			line.Note += " · " + b.t("ended") + " " + clock(x.Ended)
+		}
+		if !x.Ended.IsZero() || o.At.Sub(x.At) >= fresh {
+			line.Level = ""
 		}
 		if x.Count > 1 {
 			line.Note += fmt.Sprintf(" · %d %s", x.Count, b.t("times"))
@@ -350,16 +353,6 @@ func (b *board) box() {
 // fresh is how long an error in the log stays red, and a warning yellow. A trouble that lasts longer has a line of its
 // own, or is logged again.
 const fresh = time.Hour
-
-func troubleLevel(x Trouble, now time.Time) string {
-	switch {
-	case now.Sub(x.At) >= fresh:
-		return ""
-	case x.Error:
-		return "bad"
-	}
-	return "warn"
-}
 
 // verdict sets the title and the advice: whether the branch can issue, and what people must do. It runs last: the
 // advice depends on every red or yellow line.
