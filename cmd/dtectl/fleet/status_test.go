@@ -589,6 +589,8 @@ func TestBranch_Deadline(t *testing.T) {
 // TestJudge: each concern begins at exactly its limit, and says only what the branch's report and the desired state
 // prove.
 func TestJudge(t *testing.T) {
+	const SilentAfter, lostAfter, lawSoon, TakesWithin = 45 * time.Minute, 24 * time.Hour, 24 * time.Hour, 10 * time.Minute
+	const endsSoon, endsNow = 30 * 24 * time.Hour, 7 * 24 * time.Hour
 	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
 	first, next := fleetproto.Rule{Digest: "1", Name: "dte01", Version: "1.0.0", Document: "01"},
 		fleetproto.Rule{Digest: "2", Name: "dte01", Version: "1.0.1", Document: "01"}
