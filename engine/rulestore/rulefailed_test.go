@@ -70,6 +70,9 @@ func TestRuleFailed(t *testing.T) {
 				if o := onList(s, "8.0.0").Outcomes; o == nil || *o != (dte.Outcomes{Failed: failed}) {
 					t.Fatalf("after %d failures, outcomes %+v", failed, o)
 				}
+				if _, shown := metrictest.Values(t, s)["dte_rule_outcomes/01/document/accepted/2/8.0.0"]; shown {
+					t.Error("MH has decided nothing, and dte_rule_outcomes is there") // a ratio of it would be 0/0
+				}
 				var refused *refusal.Error
 				switch {
 				case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed ||

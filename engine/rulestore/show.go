@@ -213,7 +213,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		record.SendGauge(ch, "dte_rule_info", "1 for each rule in force today.", true, own...)
-		if o := r.Outcomes; o != nil {
+		if o := r.Outcomes; o != nil && o.Decided > 0 {
 			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule,
 				"other": o.Refused - o.ByRule} {
 				record.SendGauge(ch, "dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
