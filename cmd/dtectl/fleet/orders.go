@@ -26,6 +26,9 @@ type Version struct {
 	// Hole is the first earlier version that the store does not list: a new box, which reads from version 1, stops
 	// there. 0: none.
 	Hole int64
+	// Unread is the last version above this one that the store lists and does not return: what it orders is not known.
+	// 0: none.
+	Unread int64
 }
 
 // maxMends is the largest length of Desired.Mends in a new version; the latest entries are kept. A lost version that
@@ -50,6 +53,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var head *Version
 	var last fleetproto.Verified
 	var fault error
+	unread := int64(0)
 	for i, n := range slices.Backward(numbers) {
 		if above := len(numbers) - 1 - i; above == maxForeignVersions {
 			return nil, fmt.Errorf("%d objects that this director did not sign lie on top of %s: if the key is being "+
@@ -63,7 +67,9 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		if !alone(err) {
 			return nil, err
 		}
-		fault = err
+		if fault = err; errors.Is(err, archive.ErrUnread) {
+			unread = max(unread, n)
+		}
 	}
 	if head == nil && fault != nil {
 		return nil, fmt.Errorf("director.public has signed nothing of %s; if the key is being changed, run dtectl "+
@@ -78,8 +84,11 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 			return nil, err
 		}
 		last = fleetproto.Verified{Version: last.Version + 1, Digest: fleetproto.Digest(o.Data)}
+		if errors.Is(err, archive.ErrUnread) {
+			unread = last.Version
+		}
 		if d, err := c.Identity.OpenDesired(o.Data, c.keys(), group, last.Version); err == nil {
-			head = &Version{Desired: d, Digest: last.Digest}
+			head, unread = &Version{Desired: d, Digest: last.Digest}, 0
 		} else if skipped++; head == nil {
 			return nil, err
 		}
@@ -91,8 +100,10 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 			n++
 		}
 	}
-	if head != nil && n < head.Version {
-		head.Hole = n
+	if head != nil {
+		if head.Unread = unread; n < head.Version {
+			head.Hole = n
+		}
 	}
 	return head, nil
 }
@@ -217,6 +228,9 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	now := c.Now().UTC().Truncate(time.Second)
 	d, life := fleetproto.Desired{Group: group, Version: 1}, DefaultLife
 	if head != nil {
+		if head.Unread > 0 {
+			term.Fprintf(term.Err, "version %d of %s cannot be read: what it orders is given up\n", head.Unread, group)
+		}
 		life = head.Expires.Sub(head.Issued)
 		d = *head.Desired
 		d.Version, d.Previous = head.Last.Version+1, head.Last.Digest

@@ -813,3 +813,31 @@ func TestSurvey_Unread(t *testing.T) {
 		t.Errorf("%+v %v", events, err)
 	}
 }
+
+// TestRoll_Unread: another centre holds a roll-out, in a version that the store does not return to this one: roll opens
+// no ring over it. A person may order over it, and is told.
+func TestRoll_Unread(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.obey()
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	w.obey()
+	w.must(os.Remove(w.chain.versionFile("tiendas", 2)))
+	w.now = w.now.Add(48 * time.Hour)
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && r.Key == fleetproto.DesiredKey("tiendas", 2) {
+			return fleettest.Unread
+		}
+		return fleettest.None
+	}
+	if err := w.roll(); err == nil || !strings.Contains(err.Error(), "lists version 2 of tiendas") {
+		t.Error(err)
+	}
+	if h := w.head(); h.Version != 1 || h.Unread != 2 {
+		t.Errorf("version %d, unread %d", h.Version, h.Unread)
+	}
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	if h := w.head(); h.Version != 3 || !h.Rollout.Held || h.Unread > 0 {
+		t.Errorf("version %d, unread %d", h.Version, h.Unread)
+	}
+}

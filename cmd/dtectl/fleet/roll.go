@@ -88,6 +88,9 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		}
 	}
 	harms := r != nil && m.Harms(r) && !r.Held
+	if head.Unread > 0 && !harms { // it may hold the roll-out, or close a point of sale; the survey's fault names it
+		return nil
+	}
 	// A report of a lost version is no proof: it must not delay the stop of a harmful roll-out. A later call mends the
 	// lost version.
 	if len(head.Lost) > 0 && !harms {
