@@ -83,6 +83,7 @@ func (w *witness) await() { fairqueue.Await(askArchiveFor-time.Since(w.began), w
 
 // run asks the archive, once there is a reason, until it answers. Sales wait only for the first question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
+	unread := time.Minute
 	for first := true; ; first = false {
 		wait := 5 * time.Second
 		if since := w.unsure(); !since.IsZero() && !w.now().Before(since) { // otherwise the clock is behind
@@ -92,7 +93,8 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 			}
 			wait = time.Minute
 			if errors.Is(err, archive.ErrUnread) { // the archive answers: each question reads that day's folder again
-				wait = time.Hour
+				unread = min(2*unread, time.Hour)
+				wait = unread
 			}
 		}
 		if first {
