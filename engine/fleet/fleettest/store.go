@@ -28,13 +28,14 @@ const (
 	Repeated       // it is carried out twice, and the second answer arrives
 	Stale          // a Get returns the state before the last write: the previous object, or nothing
 	Unread         // the store answers, but does not return the object
+	Denied         // Unread, because the account may not read the object
 )
 
 // Faults lists the faults that may concern one request only.
 var Faults = []Fault{Lost, Failed, Happened, Repeated, Stale}
 
 func (f Fault) String() string {
-	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale", "unread"}[f]
+	return [...]string{"none", "lost", "failed", "failed but happened", "repeated", "stale", "unread", "denied"}[f]
 }
 
 // ErrFault is the error of a request with a fault.
@@ -93,6 +94,8 @@ func (s *Store) request(ctx context.Context, verb, key string, size int, do func
 			err = fmt.Errorf("%w: %s %s: %s", ErrFault, verb, key, fault)
 		case Unread:
 			err = fmt.Errorf("%w: %s %s", archive.ErrUnread, verb, key)
+		case Denied:
+			err = fmt.Errorf("%w: %w: %s %s", archive.ErrUnread, archive.ErrSetup, verb, key)
 		default:
 			s.mu.Lock()
 			r.Bytes, err = do(fault)

@@ -171,7 +171,9 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 		}
 		if err != nil {
 			gap.From = cmp.Or(gap.From, g.first)
-			gap.To = g.last
+			if gap.To = g.last; archive.Refuses(err) && gap.To-gap.From >= patience { // the box may read nothing
+				return fmt.Errorf("checking what was shipped: %w", err)
+			}
 			return nil
 		}
 		if gap.From > 0 {

@@ -642,3 +642,25 @@ func TestFetch_Unread(t *testing.T) {
 		}
 	})
 }
+
+// TestCheck_Denied: a box that may list, and read nothing, does not ask for each of its pieces, hour by hour.
+func TestCheck_Denied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sellDay(0, 300)
+		asked := 0
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb != "get" {
+				return fleettest.None
+			}
+			asked++
+			return fleettest.Denied
+		}
+		if err := w.ship.Check(context.Background()); !errors.Is(err, archive.ErrSetup) {
+			t.Error(err)
+		}
+		if asked > 130 {
+			t.Errorf("it asked for %d objects", asked)
+		}
+	})
+}
