@@ -139,6 +139,36 @@ func TestCentreRules_Generation(t *testing.T) {
 	}
 }
 
+// TestCentreRules_Late: the same if the next generation comes after its first day: it had been put off.
+func TestCentreRules_Late(t *testing.T) {
+	w := enginetest.NewWorldIn(t, "01", nil, nil)
+	defer w.Close()
+	w.Clock.Set(time.Date(2026, 11, 30, 17, 0, 0, 0, time.UTC))
+	all := enginetest.Shipped(t)
+	s := w.Shelf(all)
+	w.Adopt(s)
+	if _, err := s.Cancel(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
+		rulestore.Order{Who: "eva", Reason: "MH puts it off"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Clock.Set(time.Date(2026, 12, 2, 17, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := dte.Texts("departamento", "06", "municipio", "23", "complemento", "Calle Arce 1020") // no distrito
+	sale := enginetest.Sale("", 1130)
+	sale.Facts = sale.Facts.With("receptor", enginetest.Taxpayer.With("direccion", address))
+	w.Issued(sale, records.EstadoRejected) // this authority did not put it off
+	if a := enginetest.Push(t, s, all["dte01/v2"]); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	c := &centreRules{shelf: s, trail: audit.New(w.Store, "01", nil, w.Now), store: w.Store, log: enginetest.Quiet,
+		now: w.Now}
+	if a, err := c.Admit(t.Context(), enginetest.Edition(t, "2.1.1"), fleet.Order{}); err != nil || a.Refused != "" {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
 // TestRecordReturn: the branch's own return is in the trail once, however often the appliance starts; the next return
 // is another act.
 func TestRecordReturn(t *testing.T) {

@@ -255,16 +255,17 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	if err != nil || b.Manifest.Kind != "document" {
 		return "", nil // Activate reports what is wrong with the bundle
 	}
-	began := c.began(&b.Manifest)
-	if began == "" {
+	generation, live := c.generation(&b.Manifest)
+	if !live {
 		return "", nil
 	}
 	now := c.now()
 	results := make(map[string]int)
 	example := ""
 	seen := 0
-	p := rulestore.DocumentPeriod{From: max(began, dte.Date(now.AddDate(0, 0, -backtestDays))), To: dte.Date(now)}
+	p := rulestore.DocumentPeriod{From: dte.Date(now.AddDate(0, 0, -backtestDays)), To: dte.Date(now)}
 	totals, _, err := c.shelf.Backtest(ctx, file, p, rulestore.BacktestReport{
+		MadeBy: func(r records.RuleRef) bool { return generation[r.Digest] },
 		Differs: func(d *rulestore.Comparison) error {
 			if results[d.Result]++; d.Result == rulestore.MadeOther && example == "" {
 				x := d.Differences[0]
@@ -298,21 +299,17 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	return "", nil
 }
 
-// began returns the first day of a bundle's generation in the branch; "" if none of its rules is in force. A layout may
-// want facts that the sales of an earlier generation lack, such as a customer's distrito.
-func (c *centreRules) began(m *bundle.Manifest) (day string) {
-	live := false
+// generation returns the digests of the bundles of a bundle's generation in the branch, and whether one of them is in
+// force. A layout may want facts that the sales of an earlier generation lack, such as a customer's distrito.
+func (c *centreRules) generation(m *bundle.Manifest) (digests map[string]bool, live bool) {
+	digests = make(map[string]bool)
 	for _, b := range c.shelf.List().Rules {
-		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && (b.State == rulestore.Live ||
-			b.State == rulestore.Spare) {
+		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema {
+			digests[b.Digest] = true
 			live = live || b.State == rulestore.Live
-			day = min(cmp.Or(day, b.From), b.From)
 		}
 	}
-	if !live {
-		return ""
-	}
-	return day
+	return digests, live
 }
 
 var _ fleet.Rules = (*centreRules)(nil)

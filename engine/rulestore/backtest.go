@@ -156,8 +156,10 @@ type FieldTotal struct {
 }
 
 // BacktestReport has the callbacks of a backtest; an error of a callback ends the backtest. Differs gets each document
-// that differs. Progress is called every thousand documents and every second, with the day of the current document.
+// that differs. Progress is called every thousand documents and every second, with the day of the current document. If
+// MadeBy is not nil, only documents of the rules that it reports are computed again.
 type BacktestReport struct {
+	MadeBy   func(record.RuleRef) bool
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
 }
@@ -192,6 +194,9 @@ func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
 	told := began
 	err = s.eachDocument(ctx, p, candidate.Document, func(d *storedDocument) error {
+		if report.MadeBy != nil && !report.MadeBy(d.head.Rule) {
+			return nil
+		}
 		c, err := d.compare(ctx, candidate)
 		if err != nil {
 			return err
