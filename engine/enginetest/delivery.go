@@ -267,7 +267,7 @@ func (s *Bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	case s.status != 0:
 		answer.StatusCode = s.status
 	case s.Fail != nil && r.Method == http.MethodGet && taken && s.Fail(key):
-		answer.StatusCode = http.StatusForbidden
+		answer.StatusCode = http.StatusInternalServerError
 	case r.URL.Query().Get("list-type") == "2":
 		var list strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(s.Objects)) {

@@ -127,7 +127,7 @@ type ArchiveFinding struct {
 
 const (
 	ArchiveMissing = "missing" // archived according to the store's record, but not found
-	ArchiveAltered = "altered" // the bytes differ from the archived bytes
+	ArchiveAltered = "altered" // the bytes differ from the archived bytes, or the archive does not return them
 	ArchiveForeign = "foreign" // the object belongs to no document of this store
 )
 
@@ -265,6 +265,9 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 	finding := ArchiveFinding{Kind: ArchiveMissing, Key: key, Code: dte.Code(entry.Code).String()}
 	switch {
 	case errors.Is(err, archive.ErrNotFound):
+		return c.found(finding)
+	case errors.Is(err, archive.ErrUnread) && !archive.Refuses(err): // rotten; the account may read the others
+		finding.Kind, finding.What = ArchiveAltered, err.Error()
 		return c.found(finding)
 	case err != nil:
 		return fmt.Errorf("checking %s: %w", key, err)

@@ -192,6 +192,16 @@ func TestArchiveCheck_Read(t *testing.T) {
 				t.Errorf("%s: %+v, %+v, %v", c.name, found, totals, err)
 			}
 		}
+		// The archive's disk is rotten: it lists an object, and its bytes are gone. The others are read.
+		shelf.Put(r.JSONURL, whole, sum)
+		shelf.Fail = func(key string) bool { return key == r.JSONURL }
+		var found []outbox.ArchiveFinding
+		totals, err := b.Engine.Outbox().CheckArchive(context.Background(), &outbox.ArchiveCheck{Read: true,
+			Progress: func(_, _ int64) error { return nil },
+			Found:    func(f outbox.ArchiveFinding) error { found = append(found, f); return nil }})
+		if err != nil || totals.Objects != 4 || len(found) != 1 || found[0].Kind != outbox.ArchiveAltered {
+			t.Errorf("%+v, %+v, %v", found, totals, err)
+		}
 	})
 }
 
