@@ -7,11 +7,13 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"dtegate/cmd/term"
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
 )
@@ -59,18 +61,36 @@ func TestDoctor_Broken(t *testing.T) {
 	endpoint := archivetest.StartOther(t).Endpoint()
 	for name, c := range map[string]struct {
 		proxy func(*httputil.ReverseProxy) http.Handler
-		check string
+		check string // and what is found, and what to do about it
+		says  string
 	}{
-		"ignores the condition":     {ignoring, "create once"},
-		"looks first, writes then":  {looking, "race"},
-		"takes it and says no":      {denying, "race"},
-		"reads from a cache":        {caching, "read back"},
-		"forbids what is not there": {forbidding, "missing"},
-		"has old times":             {misdating(-3 * time.Hour), "clock"},
-		"has times to come":         {misdating(3 * time.Hour), "clock"},
-		"has times a little off":    {misdating(-61 * time.Second), "clock"},
-		"lists nothing":             {unlisting, "list"},
-		"does not answer":           {failing, "reach"},
+		"ignores the condition": {ignoring, "create once", "a second object was written over the first in spite of " +
+			"If-None-Match: *: the store ignores If-None-Match: use another store, or a version that obeys it"},
+		"refuses in other words": {answering("PUT", "/once", 400), "create once", "the second writer was not refused " +
+			"with 412: "},
+		"looks first, writes then": {looking, "race", "not exactly one was told that it created the object, or the " +
+			"object is not the winner's: two boxes could take one epoch, two directors one version: do not run a chain"},
+		"takes it and says no": {denying, "race", "in 5 of 5 races of 8 writers, not exactly one was told"},
+		"reads from a cache": {caching, "read back", "4 of 5 reads returned an older object: a cache stands between, or " +
+			"the store is eventually consistent: statuses and orders would be old"},
+		"overwrites nothing": {answering("PUT", "/status", 403), "read back",
+			": the access key must write, overwrite and read under fleet/v1/"},
+		"forbids what is not there": {forbidding, "missing", "allow s3:ListBucket on the bucket: without it stores " +
+			"answer 403 for a missing key"},
+		"errs at what is not there": {answering("GET", "/missing", 503), "missing",
+			": boxes poll for objects that do not exist yet: the store must answer 404"},
+		"has old times": {misdating(-3 * time.Hour), "clock", "an object that was just written is 3h0m0s old: the centre " +
+			"cannot recognise a silent box on this store"},
+		"has times to come":      {misdating(3 * time.Hour), "clock", " is -3h0m0s old: the centre cannot"},
+		"has times a little off": {misdating(-62 * time.Second), "clock", "an object that was just written is 1m"},
+		"forbids the clock":      {answering("PUT", "/clock", 403), "clock", ": the access key must overwrite and read"},
+		"lists nothing": {unlisting, "list", "0 of 5 new objects are listed: fleet status reads lists: it may not name a " +
+			"new branch at once"},
+		"forbids lists": {answering("GET", "/"+archivetest.Bucket+"/", 403), "list",
+			": the centre's access key needs s3:ListBucket; a box's does not list"},
+		"does not answer":  {failing, "reach", ": the store does not answer as it should: try again, then ask who runs it"},
+		"forbids all":      {answering("PUT", "", 403), "reach", ": look at endpoint, bucket, region and path_style, and at"},
+		"has no room left": {answering("PUT", "", 507), "reach", ": make room in the store, or raise its quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, err := url.Parse(endpoint)
@@ -82,11 +102,12 @@ func TestDoctor_Broken(t *testing.T) {
 			x := newExamination(openStore(t, server.URL), 8, 5, time.Now)
 			x.examine(t.Context())
 			want := "fail"
-			if c.check == "list" {
+			if name == "lists nothing" {
 				want = "warn"
 			}
-			if got := statuses(x); got[c.check] != want {
-				t.Errorf("%s is %q: %+v", c.check, got[c.check], x.findings)
+			i := slices.IndexFunc(x.findings, func(f term.Finding) bool { return f.Check == c.check })
+			if got := statuses(x)[c.check]; got != want || !strings.Contains(x.findings[i].What+": "+x.findings[i].Do, c.says) {
+				t.Errorf("%s is %q: %+v", c.check, got, x.findings)
 			}
 		})
 	}
@@ -206,6 +227,21 @@ func denying(next *httputil.ReverseProxy) http.Handler {
 		w.WriteHeader(http.StatusPreconditionFailed)
 		_, _ = io.WriteString(w, `<Error><Code>PreconditionFailed</Code></Error>`)
 	})
+}
+
+// answering answers the requests for keys that end so with a status.
+func answering(method, end string, status int) func(*httputil.ReverseProxy) http.Handler {
+	first := true // the first object is written
+	return func(next *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != method || !strings.HasSuffix(r.URL.Path, end) || end == "/once" && first {
+				first = false
+				next.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(status)
+		})
+	}
 }
 
 func unlisting(next *httputil.ReverseProxy) http.Handler {

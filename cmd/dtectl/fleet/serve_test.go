@@ -1,8 +1,11 @@
 package fleet
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +20,11 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/browsertest"
+	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
+	"dtegate/gateway/certificate"
 )
 
 // served is the centre's page over a world, read once.
@@ -373,4 +379,44 @@ func TestServe(t *testing.T) {
 	if err := <-done; err != nil || code != 200 {
 		t.Errorf("%d, %v", code, err)
 	}
+}
+
+// TestServe_Runs: it says where its page is, and there it asks for the password, by TLS and under the given names.
+func TestServe_Runs(t *testing.T) {
+	w := newWorld(t, "centro")
+	own := &certificate.Own{Folder: w.at("tls"), Now: time.Now, Write: config.WriteFile}
+	w.must(errors.Join(own.Create(), os.WriteFile(w.at("password"), []byte("una palabra larga\n"), 0o600)))
+	r, out, err := os.Pipe()
+	w.must(err)
+	saved := term.Out
+	term.Out = term.New(&out)
+	defer func() { term.Out = saved }()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- (&Serve{Listen: "127.0.0.1:0", Certificate: own.ServerFile(), Key: own.ServerFile(),
+			PasswordFile: w.at("password"), Names: []string{"cadena.example"}}).Run(ctx, w.chain)
+	}()
+	said, err := bufio.NewReader(r).ReadString('\n')
+	w.must(err)
+	address, found := strings.CutPrefix(strings.TrimSpace(said), "the chain's page is at https://127.0.0.1:")
+	if !found {
+		t.Fatal(said)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for host, want := range map[string]int{"cadena.example": 200, "127.0.0.1": 200, "evil.example": 421} {
+		q, err := http.NewRequest(http.MethodGet, "https://127.0.0.1:"+address+"/", nil)
+		w.must(err)
+		q.Host = host
+		q.SetBasicAuth("", "una palabra larga")
+		resp, err := client.Do(q)
+		w.must(err)
+		w.must(resp.Body.Close())
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d", host, resp.StatusCode)
+		}
+	}
+	client.CloseIdleConnections()
+	cancel()
+	w.must(<-done)
 }

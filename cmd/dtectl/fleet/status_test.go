@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -775,5 +776,31 @@ func TestCounts(t *testing.T) {
 				t.Errorf("a branch that %s: ready %v", name, got)
 			}
 		}
+	}
+}
+
+// TestStatus_Waits: status --wait ends when the branches have taken the order, and otherwise when its time is over.
+func TestStatus_Waits(t *testing.T) {
+	for _, c := range []struct{ after, wait, want time.Duration }{{time.Hour, 0, 0}, {0, time.Minute, 0},
+		{3 * time.Second, time.Minute, 4 * time.Second}, {time.Hour, 6 * time.Second, 6 * time.Second},
+		{time.Hour, 6*time.Second + 1, 8 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, "centro")
+			w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+			if c.after == 0 {
+				w.obey()
+			}
+			later := time.AfterFunc(c.after, func() {
+				if c.after > 0 {
+					w.obey()
+				}
+			})
+			began := time.Now()
+			w.must((&Status{Wait: c.wait}).Run(t.Context(), w.chain))
+			if got := time.Since(began); got != c.want {
+				t.Errorf("%+v: it waits %v", c, got)
+			}
+			later.Stop()
+		})
 	}
 }

@@ -222,6 +222,10 @@ func ordersTold(s *story) {
 	s.tell("hold", func() error { return (&Hold{Group: "bodegas"}).Run(s.t.Context(), s.chain) })
 	s.tell("hold", func() error { return (&Hold{Group: "otros"}).Run(s.t.Context(), s.chain) })
 	s.log(Log{Since: Moment{s.now.Add(-time.Hour)}})
+	s.store.Hidden = func(key string) bool { return strings.HasPrefix(key, fleetproto.DesiredRoot) }
+	s.status() // as far as the versions follow, although the list lags
+	s.store.Put(fleetproto.DesiredKey("bodegas", 1), []byte("x"))
+	s.status()
 }
 
 func boxesTold(s *story) {
@@ -389,7 +393,8 @@ func lossesTold(s *story) {
 	}
 	s.box("centro").status.Acts = 14
 	full, err := s.chain.Identity.Seal(&fleetproto.Act{Branch: "sur", Epoch: 1, Number: 1, At: s.now,
-		What: fleetproto.ActRefused, Rule: "catalogues 1.0.0", Rollout: "r1", Version: 3, Reason: "cases"}, s.box("sur").signer)
+		What: fleetproto.ActRefused, Rule: "catalogues 1.0.0", Rollout: "r1", Version: 3, Reason: "cases"},
+		s.box("sur").signer)
 	s.must(err)
 	s.store.Put(fleetproto.ActKey("sur", 1), full)
 	s.box("norte").act(1, fleetproto.ActRefused, "cases")
@@ -534,6 +539,19 @@ func fullTold(s *story) {
 		s.store.Put(fleetproto.DesiredKey("tiendas", n+2), []byte("x"))
 	}
 	s.tell("one more", func() error { _, err := s.chain.Head(ctx, "tiendas"); return err })
+	for n := range int64(maxActs + 5) {
+		s.store.Put(fleetproto.ActKey("centro", n+1), []byte("x"))
+	}
+	s.box("centro").status.Acts = maxActs + 5
+	s.box("centro").report()
+	for range 2 {
+		s.tell("acts looked for", func() error {
+			surveyor := NewSurveyor(s.chain)
+			_, err := surveyor.Read(ctx)
+			term.Printf("%+v\n", surveyor.seen["centro"].Acts)
+			return err
+		})
+	}
 }
 
 func failuresTold(s *story) {
@@ -571,6 +589,21 @@ func failuresTold(s *story) {
 	failing("create", fleetproto.DesiredRoot, hold)
 	b := s.add("norte")
 	b.report()
+	s.tell("enrol at the same moment as somebody else", func() error {
+		director, err := s.chain.Sign()
+		s.must(err)
+		data, err := s.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "norte", Epoch: 1, Group: "tiendas",
+			Key: b.status.Key, Points: b.status.Points, At: s.now, By: "luis@central"}, director)
+		s.must(err)
+		defer func() { s.store.Fault = nil; s.store.Lose(fleetproto.BoxKey("norte", 1)) }()
+		s.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "create" {
+				s.store.Put(r.Key, data)
+			}
+			return fleettest.None
+		}
+		return (&Enrol{All: true}).Run(ctx, s.chain)
+	})
 	failing("create", fleetproto.BoxesFolder, func() error { return (&Enrol{All: true}).Run(ctx, s.chain) })
 	failing("get", fleetproto.StatusKey("norte", 1), func() error { return (&Enrol{All: true}).Run(ctx, s.chain) })
 	failing("put", "fleet/v1/rules/", func() error {
