@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -154,10 +155,8 @@ func (g *Gateway) link(c *call, layout string) error {
 		if _, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller); err != nil {
 			return err
 		}
-		base := strings.TrimSuffix(g.o.PublicURL, "/")
-		if base == "" {
-			base = map[bool]string{false: "http://", true: "https://"}[c.ctx.IsTLS()] + string(c.ctx.Host())
-		}
+		base := cmp.Or(strings.TrimSuffix(g.o.PublicURL, "/"),
+			map[bool]string{false: "http://", true: "https://"}[c.ctx.IsTLS()]+string(c.ctx.Host()))
 		url = base + "/dte/descarga/" + c.code.String() + "?token=" + g.tokens.Load().pass(c.code, layout,
 			c.caller.Point.BranchID, g.o.Now().Add(linkLife))
 	}

@@ -139,8 +139,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			Next:     lateResults(d.engine.Documents(), cfg.Branch.ID), Now: cfg.Now, Logger: log})
 		registry.MustRegister(prometheus.CollectorFunc(d.hook.Collect))
 	}
-	status := &status{log: log, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
-		store: d.store, access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
+	status := &status{box: d, cfg: cfg, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = documents.NewTally(d.engine.Documents(), cfg.Branch.ID, cfg.Now)
 	}

@@ -64,13 +64,12 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		return fmt.Errorf("fleet: %w", err)
 	}
 	fence := d.fleet.Fence()
-	s.fleet = d.fleet
 	d.gate.Fence = fence
 	registry.MustRegister(prometheus.CollectorFunc(d.fleet.Collect))
 	if f.Ship == "" {
 		return nil
 	}
-	s.shipper, err = ship.New(ship.Options{
+	shipper, err := ship.New(ship.Options{
 		Store:  in.Store,
 		Chain:  cfg.Chain(),
 		Branch: f.Branch,
@@ -97,9 +96,9 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	if err != nil {
 		return err
 	}
-	fence.Compare(s.shipper.Compared)
-	d.shipper.Store(s.shipper)
-	registry.MustRegister(prometheus.CollectorFunc(s.shipper.Collect))
+	fence.Compare(shipper.Compared)
+	d.shipper.Store(shipper)
+	registry.MustRegister(prometheus.CollectorFunc(shipper.Collect))
 	return nil
 }
 
@@ -113,7 +112,7 @@ func (s *status) describe(w *fleetproto.Status) {
 			w.NotReady[0] = r.English
 		}
 	}
-	owed := s.engine.CountBacklog()
+	owed := s.box.engine.CountBacklog()
 	deadline := firstDeadline(owed)
 	w.Waiting = fleetproto.Waiting{Oldest: owed.Oldest, Deadline: deadline}
 	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward} {
@@ -122,9 +121,9 @@ func (s *status) describe(w *fleetproto.Status) {
 	if c := owed.Contingency; c != nil {
 		w.Contingency = &fleetproto.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
 	}
-	w.Certificates = s.access.Certificates()
-	if s.shipper != nil {
-		w.Copy = s.shipper.Shipped()
+	w.Certificates = s.box.access.Certificates()
+	if shipper := s.box.shipper.Load(); shipper != nil {
+		w.Copy = shipper.Shipped()
 	}
 	if today, err := s.today(); err == nil {
 		for _, h := range today.Hours {

@@ -4,43 +4,28 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dtegate/cmd/dted/access"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dted/health"
 	"dtegate/cmd/version"
-	"dtegate/engine"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/fleet"
-	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/gateway/page"
-	"dtegate/rules"
-	"dtegate/storage"
 )
 
 type status struct {
-	log     *slog.Logger
+	box     *daemon
 	cfg     *config.Config
-	shelf   *rulestore.Store
-	engine  *engine.Engine
-	host    *rules.Host
-	gate    *health.Gate
-	store   *storage.Store
 	permit  *documents.Tally // nil outside of the test ambiente
-	access  *access.Control
 	reach   *health.Reach
 	refused func() error // MH's refusal of the user or the password
 	recent  *recent
-	fleet   *fleet.Agent  // nil: the branch belongs to no chain
-	shipper *ship.Shipper // nil: nothing is shipped
 	started time.Time
 }
 
@@ -49,12 +34,12 @@ func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
 	}
-	if err := s.engine.NumberGuard().Behind(); err != nil {
+	if err := s.box.engine.NumberGuard().Behind(); err != nil {
 		return err
 	}
-	fault := s.gate.Check()
+	fault := s.box.gate.Check()
 	for _, p := range s.cfg.PointsOfSale() { // one usable point of sale is enough
-		err := health.CheckPoint(s.fleet, p, s.cfg.Now())
+		err := health.CheckPoint(s.box.fleet, p, s.cfg.Now())
 		if err == nil {
 			return fault
 		}
@@ -64,37 +49,37 @@ func (s *status) ready() error {
 }
 
 func (s *status) rules() map[string]records.RuleRef {
-	return s.shelf.Book().Active(s.cfg.Ambiente, dte.Date(s.cfg.Now()))
+	return s.box.shelf.Book().Active(s.cfg.Ambiente, dte.Date(s.cfg.Now()))
 }
 
 func (s *status) show() any {
 	m := map[string]any{"ambiente": s.cfg.Ambiente, "branch": s.cfg.Branch.ID, "version": version.String(),
-		"started": s.started.UTC(), "rules": s.rules(), "rules_engine": s.host.Engine(),
-		"rules_return": s.shelf.List().Return, "owed": s.engine.CountBacklog()}
-	if behind := s.store.Behind(); behind != nil {
+		"started": s.started.UTC(), "rules": s.rules(), "rules_engine": s.box.host.Engine(),
+		"rules_return": s.box.shelf.List().Return, "owed": s.box.engine.CountBacklog()}
+	if behind := s.box.store.Behind(); behind != nil {
 		m["behind"] = behind
 	}
-	if c, on := s.store.SecondCopy(); on {
+	if c, on := s.box.store.SecondCopy(); on {
 		m["second_copy"] = c
 	}
-	if at, err := s.store.LastBackup(); err == nil && s.store.LastID() > 0 { // an empty store needs no backup
+	if at, err := s.box.store.LastBackup(); err == nil && s.box.store.LastID() > 0 { // an empty store needs no backup
 		m["backup"] = at
 	}
 	outcomes := make(map[string]*dte.Outcomes)
-	for _, r := range s.shelf.List().Rules {
+	for _, r := range s.box.shelf.List().Rules {
 		if r.State == rulestore.Live && r.Outcomes != nil {
 			outcomes[r.Name+" "+r.Version] = r.Outcomes
 		}
 	}
 	m["rules_outcomes"] = outcomes
-	if s.shipper != nil {
-		m["shipped"] = s.shipper.Shipped()
+	if shipper := s.box.shipper.Load(); shipper != nil {
+		m["shipped"] = shipper.Shipped()
 	}
-	m["store_read"] = s.store.LastReading()
+	m["store_read"] = s.box.store.LastReading()
 	if a := s.authorisation(); a != nil {
 		m["authorisation"] = a
 	}
-	m["mark_proved"] = s.store.MarkProved()
+	m["mark_proved"] = s.box.store.MarkProved()
 	m["credentials_refused"] = nil
 	if err := s.refused(); err != nil {
 		m["credentials_refused"] = map[string]string{"why": err.Error(), "do": page.PasswordOrder}
@@ -105,26 +90,26 @@ func (s *status) show() any {
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente,
 		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(), Stopped: s.ready(), MH: s.reach.Show(),
-		Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
-		Expires: s.access.Certificates()}
+		Owed: s.box.engine.CountBacklog(), Rules: s.box.shelf.List(), Mail: s.cfg.Mail != nil,
+		Archive: s.cfg.Archive != nil, Expires: s.box.access.Certificates()}
 	o.MH.Refused = s.refused()
 	today, err := s.today()
 	if err != nil {
-		s.log.Error("counting today's documents", "error", err)
+		s.box.log.Error("counting today's documents", "error", err)
 		today.Partial = true
 	}
 	o.Today, o.Month, o.Authorisation = today, s.month(), s.authorisation()
-	o.Free, o.Reserve = s.gate.Space()
-	if skew, known := s.gate.Skew(); known {
+	o.Free, o.Reserve = s.box.gate.Space()
+	if skew, known := s.box.gate.Skew(); known {
 		o.Skew = &skew
 	}
-	if c, on := s.store.SecondCopy(); on {
+	if c, on := s.box.store.SecondCopy(); on {
 		o.SecondCopy = &c
 	}
-	if s.fleet != nil {
-		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Look: s.fleet.Look()}
-		if s.shipper != nil {
-			o.Chain.Lacks = s.shipper.Shipped().Lacks
+	if s.box.fleet != nil {
+		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Look: s.box.fleet.Look()}
+		if shipper := s.box.shipper.Load(); shipper != nil {
+			o.Chain.Lacks = shipper.Shipped().Lacks
 		}
 	}
 	o.Trouble = s.recent.troubles() // last, to include errors of the lines above
@@ -142,7 +127,7 @@ func counted[T any](count func(context.Context) (T, error)) (T, error) {
 
 func (s *status) today() (documents.Today, error) {
 	return counted(func(ctx context.Context) (documents.Today, error) {
-		return s.engine.Documents().Today(ctx, s.cfg.Now())
+		return s.box.engine.Documents().Today(ctx, s.cfg.Now())
 	})
 }
 
@@ -153,7 +138,7 @@ func (s *status) authorisation() *documents.Progress {
 	}
 	a, err := counted(s.permit.Count)
 	if err != nil {
-		s.log.Error("counting for the authorisation", "error", err)
+		s.box.log.Error("counting for the authorisation", "error", err)
 		return nil
 	}
 	return a
@@ -164,12 +149,12 @@ func (s *status) authorisation() *documents.Progress {
 func (s *status) month() *page.Month {
 	first, last := daysOfMonth(s.cfg.Now())
 	l, err := counted(func(ctx context.Context) (*documents.Listing, error) {
-		return s.engine.Documents().List(ctx, documents.Filter{From: first, To: last, Limit: 1},
+		return s.box.engine.Documents().List(ctx, documents.Filter{From: first, To: last, Limit: 1},
 			records.Caller{Point: records.Point{BranchID: s.cfg.Branch.ID}})
 	})
 	if err != nil {
 		if _, unread := errors.AsType[*refusal.Error](err); !unread {
-			s.log.Error("counting the month's documents", "error", err)
+			s.box.log.Error("counting the month's documents", "error", err)
 		}
 		return nil
 	}

@@ -95,9 +95,7 @@ type Agent struct {
 // empty; the rule store itself refuses bundles whose version is too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	}
+	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]error)}
 	if err := a.loadState(); err != nil {
 		return nil, err

@@ -39,10 +39,7 @@ func (a *Agent) Status() fleetproto.Status {
 	since := strconv.Itoa(dte.Year(a.o.Now().AddDate(0, -1, 0))) // this year; in January also last year
 	maps.DeleteFunc(s.Last, func(series string, _ uint64) bool { return yearOf(series) < since })
 	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
-		Trouble: trouble}
-	if a.desired != nil {
-		s.Desired.Expires = a.desired.Expires
-	}
+		Trouble: trouble, Expires: cmp.Or(a.desired, new(fleetproto.Desired)).Expires}
 	s.Rollout, s.Rules = a.progress(), nil
 	for _, b := range a.o.Rules.Bundles() {
 		if b.inForce() {
@@ -273,10 +270,6 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var expires time.Time
-	if a.desired != nil {
-		expires = a.desired.Expires
-	}
 	seconds := func(t time.Time) float64 { return float64(max(0, t.Unix())) } // the zero time is before 1970
 	flag := map[bool]float64{true: 1}
 	gauge := func(name, help string, v float64) {
@@ -285,7 +278,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_fleet_desired_version",
 		"The last version of the group's desired state that this box has verified; 0: none.", float64(l.Version))
 	gauge("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.",
-		seconds(expires))
+		seconds(cmp.Or(a.desired, new(fleetproto.Desired)).Expires))
 	gauge("dte_fleet_asked_timestamp_seconds",
 		"When the store last answered about the desired state; 0: not since the start.", seconds(l.Asked))
 	gauge("dte_fleet_trouble",

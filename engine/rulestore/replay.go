@@ -119,9 +119,7 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 		if c.Result == MadeSame {
 			return c, d.marks(c)
 		}
-		if first == nil {
-			first = c
-		}
+		first = cmp.Or(first, c)
 	}
 	return first, nil
 }

@@ -120,10 +120,7 @@ func (o *Own) Renew() error {
 		return err
 	}
 	names, addresses := split(o.names(authority))
-	until := o.Now().Add(serverLife)
-	if until.After(authority.NotAfter) {
-		until = authority.NotAfter
-	}
+	until := slices.MinFunc([]time.Time{o.Now().Add(serverLife), authority.NotAfter}, time.Time.Compare)
 	certificate, key, err := signed(&x509.Certificate{Subject: pkix.Name{CommonName: names[0]},
 		NotBefore: o.Now().Add(-backdated), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

@@ -4,6 +4,7 @@
 package door
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"crypto/tls"
@@ -111,10 +112,7 @@ func (d *Listener) Accept() (net.Conn, error) {
 func (d *Listener) enter(v *visitor) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := d.by[v.address]
-	if at == nil {
-		at = &callers{}
-	}
+	at := cmp.Or(d.by[v.address], new(callers))
 	if at.open >= d.places.PerAddress {
 		oldest := at.strangers.Front()
 		if oldest == nil {
@@ -124,10 +122,7 @@ func (d *Listener) enter(v *visitor) (refusal string) {
 		d.evict(oldest.Value.(*visitor))
 	}
 	if d.unknown.Len()+d.familiar.Len() >= d.places.Strangers || d.open >= d.places.All {
-		oldest := d.unknown.Front()
-		if oldest == nil {
-			oldest = d.familiar.Front()
-		}
+		oldest := cmp.Or(d.unknown.Front(), d.familiar.Front())
 		if oldest == nil {
 			return "connections"
 		}

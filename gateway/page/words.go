@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -151,8 +152,5 @@ func notice(lang string, x Trouble) (text, raw string) {
 		}
 		return strings.ToUpper(text[:1]) + text[1:], raw
 	}
-	if text = logged[x.Message]; text == "" {
-		text = say(lang, "trouble.other")
-	}
-	return text, raw
+	return cmp.Or(logged[x.Message], say(lang, "trouble.other")), raw
 }

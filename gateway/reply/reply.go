@@ -3,6 +3,7 @@
 package reply
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -145,17 +146,11 @@ func appendResponse(b []byte, r *authority.Response) []byte {
 // appendAnalysis appends analisisHacienda (SPEC 2.4).
 func appendAnalysis(b []byte, r *record.View) []byte {
 	var notes, faults []string
-	message := "Documento recibido y procesado por Hacienda"
-	if r.Response != nil {
-		notes = append(notes, r.Response.Observaciones...)
-	}
-	notes = append(notes, r.Warnings...)
+	message, response := "Documento recibido y procesado por Hacienda", cmp.Or(r.Response, new(authority.Response))
+	notes = append(append(notes, response.Observaciones...), r.Warnings...)
 	switch r.Estado {
 	case record.EstadoRejected:
-		message = "Documento rechazado: "
-		if r.Response != nil {
-			message += r.Response.DescripcionMsg
-		}
+		message = "Documento rechazado: " + response.DescripcionMsg
 		faults = []string{message}
 	case record.EstadoInvalidated:
 		message = "Documento invalidado: Hacienda recibió el evento de invalidación"
@@ -167,17 +162,14 @@ func appendAnalysis(b []byte, r *record.View) []byte {
 }
 
 func appendInvalidation(b []byte, i *record.Invalidation) []byte {
-	sello := ""
-	if i.Response != nil {
-		sello = i.Response.SelloRecibido
-	}
 	var token any = i.TokenID
 	if i.TokenID == 0 {
 		token = optional("")
 	}
 	return object(b, "codigoGeneracion", i.Code, "estado", i.Estado, "tipoAnulacion", i.Kind, "motivo", i.Reason,
-		"codigoGeneracionReemplazo", optional(i.Replacement), "tokenId", token, "selloRecibido", optional(sello),
-		"createdAt", i.At, "respuestaMh", func(b []byte) []byte { return appendResponse(b, i.Response) })
+		"codigoGeneracionReemplazo", optional(i.Replacement), "tokenId", token, "selloRecibido",
+		optional(cmp.Or(i.Response, new(authority.Response)).SelloRecibido), "createdAt", i.At, "respuestaMh",
+		func(b []byte) []byte { return appendResponse(b, i.Response) })
 }
 
 // Information is emisor in the answer of GET /dte/information (SPEC 2.8), as alternating names and values. The point of

@@ -83,10 +83,7 @@ func (m Ring) Harms(r *fleetproto.Rollout) bool {
 }
 
 func soakEnd(r *fleetproto.Rollout) time.Time {
-	began := r.Opened
-	if r.NotBefore.After(began) {
-		began = r.NotBefore
-	}
+	began := slices.MaxFunc([]time.Time{r.Opened, r.NotBefore}, time.Time.Compare)
 	return began.Add(time.Duration(r.SoakSeconds) * time.Second)
 }
 

@@ -157,10 +157,7 @@ func (s *Survey) Report(shows func(*Branch) bool) report {
 			continue
 		}
 		r := branchReport{Branch: b.Name, Group: b.Group(), Seen: b.Seen, Level: levelNames[b.Level()],
-			Status: b.Status, Concerns: b.words(), Codes: []string{}}
-		if b.Enrolment != nil {
-			r.Epoch = b.Enrolment.Epoch
-		}
+			Status: b.Status, Concerns: b.words(), Codes: []string{}, Epoch: b.epoch()}
 		for _, c := range b.Concerns {
 			r.Codes = append(r.Codes, c.Code)
 		}

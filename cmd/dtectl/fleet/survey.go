@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,11 +40,11 @@ func (b *Branch) Group() string {
 	if b.Enrolment != nil {
 		return b.Enrolment.Group
 	}
-	if b.Status != nil {
-		return b.Status.Group
-	}
-	return ""
+	return cmp.Or(b.Status, new(fleetproto.Status)).Group
 }
+
+// epoch returns the epoch of the branch's box; 0: no box is enrolled.
+func (b *Branch) epoch() int64 { return cmp.Or(b.Enrolment, new(fleetproto.Enrolment)).Epoch }
 
 // Survey is the state of a chain at a moment.
 type Survey struct {
@@ -346,10 +347,7 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 // status that is older or that a clone wrote, and any status while the store lacks an enrolment that was seen.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
-		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
-		if b.Enrolment != nil {
-			epoch = b.Enrolment.Epoch
-		}
+		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, b.epoch()
 		if b.Status != nil && epoch > 0 && b.Status.Epoch == epoch {
 			sequence, at = b.Status.Sequence, b.Status.At
 		}

@@ -50,9 +50,7 @@ func (c *Config) presets() {
 		c.Types.Issue = plugins.Issued()
 	}
 	preset := func(setting *string, beside, name string) {
-		if *setting == "" {
-			*setting = filepath.Join(filepath.Dir(beside), name)
-		}
+		*setting = cmp.Or(*setting, filepath.Join(filepath.Dir(beside), name))
 	}
 	preset(&c.TLS.Folder, c.Data, "tls")
 	preset(&c.BoxKey, c.Tokens, "box.key")

@@ -227,10 +227,7 @@ func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, p
 	if got.Status, err = c.status(ctx); err != nil {
 		return nil, nil, unasked, err
 	}
-	last := int64(0)
-	if end != nil {
-		last = end.number
-	}
+	last := cmp.Or(end, new(load)).number
 	numbers, sizes, err := c.pieceNumbers(ctx, last)
 	if err != nil {
 		return nil, nil, unasked, err
