@@ -282,11 +282,11 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	if closed {
 		return nil, ErrClosed
 	}
+	var i *instance
 	r, err := c.load(ctx)
-	if err != nil {
-		return nil, errors.Join(err, c.back(ctx, nil))
+	if err == nil {
+		i, err = c.instantiate(ctx, r)
 	}
-	i, err := c.instantiate(ctx, r)
 	if err != nil {
 		err = errors.Join(err, c.back(ctx, nil))
 	}
@@ -346,14 +346,11 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 // limit, or if good is false: a guest that panicked would go on answering.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
-	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
-	var err error
-	if good {
-		err = c.back(ctx, i)
-	} else {
-		err = c.remove(ctx, i)
+	giveBack := c.remove
+	if good && i.memory.Size() <= c.host.options.MemoryPages<<16/2 {
+		giveBack = c.back
 	}
-	if err != nil {
+	if err := giveBack(ctx, i); err != nil {
 		c.host.options.Logger.Error("closing an instance of a rule module", "error", err)
 	}
 	<-c.running

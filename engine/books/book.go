@@ -82,14 +82,8 @@ func (b *Book) Add(doc Document) error {
 	}
 	p := place(d, b.o.Month, b.settings).limit()
 	b.count(d, o, p)
-	for i, r := range p.rows {
-		o.tie = uint8(i)
-		if err := b.put(r.file, o, r.cells); err != nil {
-			return err
-		}
-	}
-	for _, l := range p.files {
-		b.files[l].documents++
+	if err := b.addPlacement(o, p); err != nil {
+		return err
 	}
 	if p.daily != nil {
 		if err := b.daily(d, o, p.daily); err != nil {
@@ -98,6 +92,20 @@ func (b *Book) Add(doc Document) error {
 	}
 	if p.sold != nil {
 		return b.addSale(d, o, p.sold)
+	}
+	return nil
+}
+
+// addPlacement adds a document's own rows, and counts the document in its files.
+func (b *Book) addPlacement(o order, p *placement) error {
+	for i, r := range p.rows {
+		o.tie = uint8(i)
+		if err := b.put(r.file, o, r.cells); err != nil {
+			return err
+		}
+	}
+	for _, l := range p.files {
+		b.files[l].documents++
 	}
 	return nil
 }

@@ -53,18 +53,11 @@ func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	p = p.limit()
 	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Motive: p.motive, Notes: p.notes}
 	o, _ := orderOf(d, d.Date) // placeReceived has checked the hour
-	for _, r := range p.rows {
-		entry.Files = append(entry.Files, r.file.Name)
+	for _, l := range p.files {
+		entry.Files = append(entry.Files, l.Name)
 	}
 	b.received = append(b.received, entry)
-	for i, r := range p.rows {
-		o.tie = uint8(i)
-		if err := b.put(r.file, o, r.cells); err != nil {
-			return err
-		}
-		b.files[r.file].documents++
-	}
-	return nil
+	return b.addPlacement(o, p)
 }
 
 // ReceivedFile is a file of a supplier in resumen.json.

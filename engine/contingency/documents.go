@@ -136,14 +136,6 @@ func (c *Contingency) eachDue(ctx context.Context, queue string,
 	return progress, err
 }
 
-func recordsOf(list []document) []storage.Code {
-	codes := make([]storage.Code, len(list))
-	for i, o := range list {
-		codes[i] = o.entry.Code
-	}
-	return codes
-}
-
 func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,
 	h *record.Head) error {
 	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)

@@ -41,9 +41,9 @@ func (l *lotSizes) next(list []document, most int) int {
 	return n
 }
 
-func (l *lotSizes) shrink(codes []storage.Code) {
-	for _, c := range codes {
-		l.Store(c, max(1, (len(codes)+1)/2))
+func (l *lotSizes) shrink(list []document) {
+	for _, o := range list {
+		l.Store(o.entry.Code, max(1, (len(list)+1)/2))
 	}
 }
 
@@ -266,7 +266,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		// One document may be the cause: repeated halving of the lot finds it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
-		c.sizes.shrink(recordsOf(list))
+		c.sizes.shrink(list)
 		return c.finish(ctx, entry, record.LotDone)
 	case out.Unreachable():
 		err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
@@ -350,7 +350,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if len(list) < all {
 		return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	}
-	c.sizes.shrink(recordsOf(missing)) // one of these documents may be the cause of the lost lot
+	c.sizes.shrink(missing) // one of these documents may be the cause of the lost lot
 	c.metrics.lots.WithLabelValues("done").Inc()
 	return true, c.finish(ctx, entry, record.LotDone)
 }

@@ -174,7 +174,7 @@ func TestRecordAnswer(t *testing.T) {
 			if c.ago > 0 {
 				o.head.Sent = now.Add(-c.ago)
 			}
-			w.sizes.shrink([]storage.Code{o.entry.Code})
+			w.sizes.shrink([]document{o})
 			out := authority.Outcome{Kind: c.kind, Sent: true, Response: &authority.Response{CodigoMsg: c.code,
 				DescripcionMsg: c.text}}
 			if err := w.recordAnswer(t.Context(), o, out); err != nil {
@@ -362,24 +362,24 @@ func TestWaitingStretches(t *testing.T) {
 // them; other documents keep their lot size.
 func TestLotSizes(t *testing.T) {
 	var l lotSizes
-	codes := make([]storage.Code, 7)
-	for i := range codes {
-		codes[i] = storage.Code{byte(i + 1)}
+	lot := make([]document, 7)
+	for i := range lot {
+		lot[i].entry.Code = storage.Code{byte(i + 1)}
 	}
 	for _, want := range []int{4, 2, 1, 1} {
-		l.shrink(codes)
-		for _, c := range codes {
-			if got := l.sizeFor(c, 100); got != want {
-				t.Fatalf("%d after a lot of %d", got, len(codes))
+		l.shrink(lot)
+		for _, o := range lot {
+			if got := l.sizeFor(o.entry.Code, 100); got != want {
+				t.Fatalf("%d after a lot of %d", got, len(lot))
 			}
 		}
-		codes = codes[:want]
+		lot = lot[:want]
 	}
 	if l.sizeFor(storage.Code{5}, 100) != 4 || l.sizeFor(storage.Code{5}, 3) != 3 || l.sizeFor(storage.Code{99},
 		100) != 100 {
 		t.Error("of a half that was not sent, of a smaller bound, of another document")
 	}
-	if l.Delete(codes[0]); l.sizeFor(codes[0], 100) != 100 {
+	if l.Delete(lot[0].entry.Code); l.sizeFor(lot[0].entry.Code, 100) != 100 {
 		t.Error("a decided document is remembered")
 	}
 }

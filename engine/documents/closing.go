@@ -122,11 +122,8 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	}
 	z.Number = slot.Number
 	head, err := json.Marshal(z)
-	if err != nil {
-		return nil, false, refusal.Internal(err)
-	}
-	code, err := dte.NewCode(rand.Reader)
-	if err != nil {
+	code, bad := dte.NewCode(rand.Reader)
+	if err := errors.Join(err, bad); err != nil {
 		return nil, false, refusal.Internal(err)
 	}
 	// A crash before the record is durable leaves the day open; after a later crash, the next call finds the Z.

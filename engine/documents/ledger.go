@@ -283,14 +283,11 @@ func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 		if err != nil {
 			return fmt.Errorf("following the store: %w", err)
 		}
-		if len(entries) == 0 {
-			*tip = upTo
+		if err := l.put(days, entries...); err != nil {
+			return err
 		}
-		for _, e := range entries {
-			if err := l.put(days, e); err != nil {
-				return err
-			}
-			*tip = e.ID
+		if *tip = upTo; len(entries) > 0 {
+			*tip = entries[len(entries)-1].ID
 		}
 	}
 	return nil
@@ -304,30 +301,30 @@ func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) erro
 	if err != nil {
 		return fmt.Errorf("following the store: %w", err)
 	}
-	for _, e := range entries {
-		if err := l.put(days, e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.put(days, entries...)
 }
 
-// put writes a record into its day if the record is a document and days has the document's day.
-func (l *ledger) put(days map[string]*day, e storage.Entry) error {
-	l.read.Inc()
-	if !record.IsDocument(e.State) {
-		return nil
-	}
-	h, err := record.DecodeHead(e)
-	if err != nil || days[h.Date] == nil {
-		return err
-	}
-	amount, err := dte.ParseAmount(h.Total)
-	if err == nil {
-		err = days[h.Date].put(e, h, amount)
-	}
-	if err != nil {
-		return fmt.Errorf("record %d of %s: %w", e.ID, h.Date, err)
+// put writes each record into its day if the record is a document and days has the document's day.
+func (l *ledger) put(days map[string]*day, entries ...storage.Entry) error {
+	for _, e := range entries {
+		l.read.Inc()
+		if !record.IsDocument(e.State) {
+			continue
+		}
+		h, err := record.DecodeHead(e)
+		if err != nil {
+			return err
+		}
+		if days[h.Date] == nil {
+			continue
+		}
+		amount, err := dte.ParseAmount(h.Total)
+		if err == nil {
+			err = days[h.Date].put(e, h, amount)
+		}
+		if err != nil {
+			return fmt.Errorf("record %d of %s: %w", e.ID, h.Date, err)
+		}
 	}
 	return nil
 }

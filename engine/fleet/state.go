@@ -1,10 +1,9 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,16 +164,15 @@ func encodeState(s *state) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the fleet's state: %w", err)
 	}
-	sum := sha256.Sum256(b)
-	return append(append(hex.AppendEncode(nil, sum[:]), '\n'), b...), nil
+	return append([]byte(fleetproto.Digest(b)+"\n"), b...), nil
 }
 
 func decodeState(text []byte, s *state) error {
-	sum, b, _ := strings.Cut(string(text), "\n")
-	if got := sha256.Sum256([]byte(b)); hex.EncodeToString(got[:]) != sum {
+	sum, b, _ := bytes.Cut(text, []byte("\n"))
+	if fleetproto.Digest(b) != string(sum) {
 		return fmt.Errorf("its bytes are not those that were written")
 	}
-	return json.Unmarshal([]byte(b), s)
+	return json.Unmarshal(b, s)
 }
 
 // noteTrouble keeps the current error of one part of the agent's work (about), and logs the first of several in a row.

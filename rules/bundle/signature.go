@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -136,11 +137,8 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 // merge returns an envelope with the signatures of two envelopes of one payload.
 func merge(first, second string) (string, error) {
 	a, _, err := signed.ParseEnvelope(signature, []byte(first), faults)
-	if err != nil {
-		return "", err
-	}
-	b, _, err := signed.ParseEnvelope(signature, []byte(second), faults)
-	if err != nil {
+	b, _, bad := signed.ParseEnvelope(signature, []byte(second), faults)
+	if err = cmp.Or(err, bad); err != nil {
 		return "", err
 	}
 	a.Signatures = append(a.Signatures, b.Signatures...)
