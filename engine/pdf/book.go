@@ -215,11 +215,7 @@ func (g *grid) header(ground *sheet.RGB) []sheet.Line {
 	for i, c := range g.table.Cols {
 		cells = append(cells, g.fonts.Para(c.Head, g.widths[i]-2*cellPad, c.align(), st))
 	}
-	out := g.merge(cells, 2.5)
-	for i := range out {
-		out[i].Ground = ground
-	}
-	return out
+	return inset(g.merge(cells, 2.5), 0, ground)
 }
 
 // row returns the lines of one row, as many as its longest cell has.

@@ -56,12 +56,6 @@ func escpos(parts []part, url string, layout Layout) []byte {
 			b.WriteString("\n" + posLeft)
 		case partRule:
 			b.WriteString(posFontA + strings.Repeat("-", width) + "\n")
-		case partPair:
-			b.WriteString(on)
-			for _, l := range posPair(cp850(p.left), cp850(p.right), width) {
-				b.Write(append(l, '\n'))
-			}
-			b.WriteString(off)
 		default:
 			if p.kind == partBand {
 				on, off = on+posReverse, posForward+off
@@ -69,8 +63,12 @@ func escpos(parts []part, url string, layout Layout) []byte {
 			if p.middle {
 				on, off = on+posCenter, off+posLeft
 			}
+			lines := posWrap(cp850(p.left), width)
+			if p.kind == partPair {
+				lines = posPair(cp850(p.left), cp850(p.right), width)
+			}
 			b.WriteString(on)
-			for _, l := range posWrap(cp850(p.left), width) {
+			for _, l := range lines {
 				b.Write(append(l, '\n'))
 			}
 			b.WriteString(off)

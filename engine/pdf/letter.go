@@ -171,13 +171,7 @@ func (l *letterhead) marks() {
 			lines = append(lines, c.Fonts.Para(t, c.Width-20, 0, sheet.Plain(7.5, sheet.Black))...)
 		}
 		lines = append(lines, sheet.Gap(5))
-		for i := range lines {
-			lines[i].Ground = &ground
-			for j := range lines[i].Pieces {
-				lines[i].Pieces[j].DX += 10
-			}
-		}
-		c.Keep(lines, c.Left, c.Width)
+		c.Keep(inset(lines, 10, &ground), c.Left, c.Width)
 		c.Y += 8
 	}
 	if v.Trial {
@@ -301,10 +295,8 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 	for st.Size > 8.5 && l.printer.fonts.Width(label+"  "+l.v.Total.Value, st.Size, true) > w-24 {
 		st.Size -= 0.5
 	}
-	total := l.amount(label, l.v.Total.Value, w, st, 22)
-	for i := range total {
-		total[i].Ground, total[i].Rule = &l.printer.ink, nil
-	}
+	total := inset(l.amount(label, l.v.Total.Value, w, st, 22), 0, &l.printer.ink)
+	total[0].Rule = nil
 	return append(lines, total...)
 }
 
@@ -325,17 +317,23 @@ func (l *letterhead) amount(label, value string, w float64, st sheet.Style, leas
 	} else {
 		lines = l.printer.fonts.Para(label, room, 0, st)
 	}
-	for i := range lines {
-		for j := range lines[i].Pieces {
-			lines[i].Pieces[j].DX += pad
-		}
-	}
-	last := &lines[len(lines)-1]
+	last := &inset(lines, pad, nil)[len(lines)-1]
 	last.Pieces = append(last.Pieces, sheet.Piece{DX: w - pad - vw, W: vw, Text: value, Style: vs})
 	if len(lines) == 1 {
 		lines[0].Height = least
 	}
 	lines[0].Rule = &sheet.Hair
+	return lines
+}
+
+// inset moves the texts of lines to the right, gives the lines a background (nil: none), and returns the lines.
+func inset(lines []sheet.Line, by float64, ground *sheet.RGB) []sheet.Line {
+	for i := range lines {
+		lines[i].Ground = ground
+		for j := range lines[i].Pieces {
+			lines[i].Pieces[j].DX += by
+		}
+	}
 	return lines
 }
 

@@ -71,13 +71,7 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 		st.Ink = sheet.White
 		lines := append([]sheet.Line{sheet.Gap(2)}, append(p.fonts.Para(part.left, width-6, align, st),
 			sheet.Gap(2.5))...)
-		for i := range lines {
-			lines[i].Ground = &sheet.RGB{}
-			for j := range lines[i].Pieces {
-				lines[i].Pieces[j].DX += 3
-			}
-		}
-		return append(append([]sheet.Line{sheet.Gap(2)}, lines...), sheet.Gap(2.5))
+		return append(append([]sheet.Line{sheet.Gap(2)}, inset(lines, 3, &sheet.RGB{})...), sheet.Gap(2.5))
 	case partPair:
 		return p.pair(part, st, width)
 	}
