@@ -312,6 +312,7 @@ func TestServe_Closed(t *testing.T) {
 // Nobody can guess the password: after ten wrong passwords in a minute from an address, none is checked, and each is
 // counted. A site whose own name leads to this server reads nothing.
 func TestServe_Strangers(t *testing.T) {
+	const mostGuesses = 10
 	w := newWorld(t, "centro")
 	s, _ := served(t, w, "una contraseña larga")
 	s.names = append(s.names, "cadena.example")

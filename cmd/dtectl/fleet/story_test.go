@@ -112,6 +112,8 @@ func TestStory(t *testing.T) {
 		{"trouble", []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}, troubleTold},
 		{"losses", []string{"centro", "norte", "sur"}, lossesTold},
 		{"keys", []string{"centro", "norte"}, keysTold},
+		{"many branches", []string{"a", "b", "c", "d", "e", "f"}, manyTold},
+		{"a day begins", []string{"centro"}, dayTold},
 		{"a full store", []string{"centro"}, fullTold},
 		{"a store that fails", []string{"centro"}, failuresTold},
 	} {
@@ -251,8 +253,11 @@ func boxesTold(s *story) {
 	}
 	s.now = s.now.Add(time.Minute)
 	centro.report()
-	next.report()
-	s.status()
+	for _, later := range []time.Duration{0, 24*time.Hour - time.Second, time.Second} {
+		s.now = s.now.Add(later)
+		next.report()
+		s.status()
+	}
 	sur.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P001"}}
 	sur.report()
 	s.enrols("of a closed point", Enrol{All: true})
@@ -496,6 +501,40 @@ func keysTold(s *story) {
 	s.rekeys("over a gap", Rekey{Except: except}, old)
 	s.rekeys("over a gap, back", Rekey{Except: except, Back: map[string]int64{"tiendas": 2}}, old)
 	s.log(Log{})
+}
+
+// manyTold: of many branches, five are named.
+func manyTold(s *story) {
+	all := Percent(fleetproto.Whole)
+	s.publishes("to all", Publish{Share: &all}, s.bundle("1.0.0", s.rules))
+	s.passes(0)
+	s.survey()
+	for _, b := range s.boxes {
+		s.store.Lose(fleetproto.StatusKey(b.status.Branch, 1))
+		s.store.Lose(fleetproto.BoxKey(b.status.Branch, 1))
+	}
+	s.status()
+	s.rolls()
+	for _, b := range s.boxes {
+		b.stage = fleetproto.StageRefused
+	}
+	s.passes(0)
+	s.rolls()
+}
+
+// dayTold: a rule ends two hours after the first day of its successor has begun.
+func dayTold(s *story) {
+	all := Percent(fleetproto.Whole)
+	s.publishes("the first", Publish{Share: &all}, s.generation(1, "1.0.0", s.rules))
+	s.passes(0)
+	s.rolls()
+	for i, version := range []string{"2.0.0", "2.0.1"} {
+		s.passes(time.Second)
+		s.publishes("its successor", Publish{Share: &all}, s.begins("2026-12-01", 2, version, s.rules))
+		s.now = time.Date(2026, 12, 1, 7, 59, 59+i, 0, time.UTC)
+		s.obey()
+		s.rolls()
+	}
 }
 
 func fullTold(s *story) {
