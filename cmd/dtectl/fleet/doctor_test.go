@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,11 +232,10 @@ func denying(next *httputil.ReverseProxy) http.Handler {
 
 // answering answers the requests for keys that end so with a status.
 func answering(method, end string, status int) func(*httputil.ReverseProxy) http.Handler {
-	first := true // the first object is written
+	var written atomic.Bool // the first object is written
 	return func(next *httputil.ReverseProxy) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != method || !strings.HasSuffix(r.URL.Path, end) || end == "/once" && first {
-				first = false
+			if r.Method != method || !strings.HasSuffix(r.URL.Path, end) || end == "/once" && !written.Swap(true) {
 				next.ServeHTTP(w, r)
 				return
 			}
