@@ -399,9 +399,9 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 				"if this centre has kept it; otherwise put it back from the store's versions", v.Hole, v.Group)
 		}
 		if v.Unread > 0 {
-			out.fault("the store lists version %d of %s and does not return it: what it orders is not known. Until dtectl "+
-				"fleet roll puts it back, if this centre has kept it, or the store's owner restores or deletes it, roll "+
-				"opens no ring", v.Unread, v.Group)
+			out.fault("the store lists version %d of %s and does not return it: what it orders is not known. Until "+
+				"dtectl fleet roll puts it back, if this centre has kept it, or the store's owner restores or deletes "+
+				"it, roll opens no ring", v.Unread, v.Group)
 		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
 			if n < v.Last.Version || n > v.Last.Version+maxMends { // earlier, or so far above that a thief wrote it
