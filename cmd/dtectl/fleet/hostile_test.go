@@ -1292,3 +1292,30 @@ func TestRekey_ForeignPoints(t *testing.T) {
 	next.report()
 	w.must((&Enrol{Boxes: []string{"norte=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
 }
+
+// TestSurvey_FarClaims: how far above the last version a claim is mended: of one box, less far after each earlier claim;
+// of two boxes, always as far. At most fifty are open.
+func TestSurvey_FarClaims(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		boxes, mended int
+		far           int64 // 0: no claim is mended
+	}{{1, 0, 500}, {1, 1, 250}, {1, 4, 100}, {2, 4, 500}, {2, 49, 500}, {2, 50, 0}} {
+		for above := range int64(2) {
+			last := fleetproto.Verified{Version: 7, Digest: "7"}
+			v := &Version{Desired: &fleetproto.Desired{Group: "tiendas", Version: 7, Mends: make([]fleetproto.Verified,
+				c.mended)}, Digest: "7", Last: last}
+			s := &Survey{Groups: []*Version{v}}
+			claim := fleetproto.Verified{Version: 7 + c.far + above, Digest: "x"}
+			for range c.boxes {
+				s.Branches = append(s.Branches, &Branch{Enrolment: &fleetproto.Enrolment{Group: "tiendas"},
+					Status: &fleetproto.Status{Group: "tiendas", Desired: fleetproto.Reached{Version: claim.Version,
+						Digest: claim.Digest}}})
+			}
+			w.must(NewSurveyor(w.chain).compareVersions(t.Context(), s))
+			if got := slices.Contains(v.Lost, claim); got != (above == 0 && c.far > 0) || len(v.Lost) > 1 {
+				t.Errorf("%+v, %d above: mended %t", c, above, got)
+			}
+		}
+	}
+}
