@@ -2,6 +2,7 @@ package contingency_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -109,6 +110,11 @@ func TestLongPeriod_Noted(t *testing.T) {
 			First: records[0].ControlNumber, Last: records[2].ControlNumber}
 		if len(r.Documents) != 1 || r.Documents[0] != want {
 			b.T.Errorf("the report counts %+v, not %+v", r.Documents, want)
+		}
+		gone, stop := context.WithCancel(ctx)
+		stop()
+		if r, err := b.Engine.Contingency().TechnicalReport(gone); !errors.Is(err, context.Canceled) {
+			b.T.Errorf("a report without its counts is no report: %+v, %v", r, err)
 		}
 		for _, wrong := range []string{"", string(make([]byte, 201))} {
 			if err := b.Engine.Contingency().NoteTechnicalReport(ctx, wrong); err == nil {

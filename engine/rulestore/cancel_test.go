@@ -300,6 +300,28 @@ func TestActivate_CataloguesLater(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
+	// The taxes of a coming rule are named by the catalogues of its first day, those of today's rule by today's.
+	enginetest.Push(t, s, bundletest.Edition(t, "catalogues", "9.0.0", bundletest.In("2026-12-24", ""),
+		func(parts map[string][]byte, _ *bundle.Manifest) {
+			parts["catalogues.json"] = bytes.Replace(parts["catalogues.json"], []byte(`"D1": "FOVIAL`),
+				[]byte(`"D1": "Nuevo FOVIAL`), 1)
+		}))
+	seen := make(map[string]bool)
+	for _, b := range s.List().Rules {
+		r, want := s.Book().Compiled(b.Digest), "FOVIAL"
+		if r == nil {
+			continue
+		}
+		if seen[b.Version] = true; b.Version == "9.0.0" {
+			want = "Nuevo FOVIAL"
+		}
+		if text, _ := r.Catalogues().Lookup("CAT-015", "D1"); !strings.HasPrefix(text, want) {
+			t.Errorf("%s %s names D1 %q", b.Name, b.Version, text)
+		}
+	}
+	if !seen["2.1.0"] || !seen["9.0.0"] {
+		t.Errorf("the book has %v", seen)
+	}
 }
 
 // TestLoad_LaterCatalogues: what a release ships is checked with the catalogues that are in force by then, not with the

@@ -99,4 +99,11 @@ func TestRemake_NamesScalar(t *testing.T) {
 	if err != nil || len(faults) != 1 || faults[0].Path != "isRetenIva" {
 		t.Errorf("%+v %v", faults, err)
 	}
+	// A golden case that becomes a refusal has no document any more.
+	anew, differs, err := rulestore.Remade(catalogues)(t.Context(), r, []byte(`{"why":"w","facts":`+string(
+		facts.Append(nil))+`,"document":{"a":1}}`))
+	if text := string(anew); err != nil || differs == nil || !strings.Contains(text, `"isRetenIva"`) ||
+		strings.Contains(text, `"a"`) {
+		t.Errorf("%s %v %v", text, differs, err)
+	}
 }

@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,5 +70,33 @@ func TestStore_View(t *testing.T) {
 				t.Errorf("%s first: not %s", items[0].Version, want.Version)
 			}
 		}
+	}
+}
+
+// TestStore_Learn: a type is described by the first authentic bundle in use; a bundle that is not authentic describes
+// only a type that no other bundle describes. A contradiction among authentic bundles becomes a note.
+func TestStore_Learn(t *testing.T) {
+	shelf := func(version, document, name string, trouble *Trouble) *shelved {
+		return &shelved{trouble: trouble, Admitted: Admitted{RuleRef: record.RuleRef{Name: "x", Version: version},
+			Document: document, Described: &Described{Type: &bundle.Type{Name: name, Effect: bundle.Nothing,
+				Form: &bundle.Form{}}}}}
+	}
+	forged := &Trouble{Why: TroubleUnvouched}
+	s := &Store{items: []*shelved{shelf("1.0.0", "92", "forged", forged), shelf("1.0.1", "92", "first", nil),
+		shelf("1.0.2", "93", "old", forged), {Admitted: Admitted{Document: "94"}}}}
+	other := shelf("1.0.3", "92", "", nil)
+	other.Described.Type.Effect = bundle.Credits
+	s.items = append(s.items, other)
+	for _, document := range []string{"92", "93", "94"} {
+		defer record.Forget(document)
+	}
+	s.learn()
+	for document, name := range map[string]string{"92": "first", "93": "old", "94": ""} {
+		if got := record.TypeOf(document); got.Name != name || got.Document == "" != (name == "") {
+			t.Errorf("%s: got %+v, want %q", document, got, name)
+		}
+	}
+	if len(s.notes) != 1 || !strings.HasPrefix(s.notes[0], "the record of x 1.0.3 describes its type differently") {
+		t.Errorf("%q", s.notes)
 	}
 }
