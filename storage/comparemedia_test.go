@@ -317,3 +317,19 @@ func TestWitness_Covers(t *testing.T) {
 		}
 	}
 }
+
+// TestAddFormer: a former identity is listed once, however often the store is restored.
+func TestAddFormer(t *testing.T) {
+	s, _ := newStore(t)
+	first, other := [16]byte{1}, [16]byte{2}
+	for range 2 {
+		b := s.db.NewBatch()
+		if err := errors.Join(addFormer(b, s.db, first, [16]byte{}, other, first), b.Commit(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := readJSON[[][16]byte](s.db, keyFormer); err != nil || !slices.Equal(got, [][16]byte{first, other}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	sound(t, s)
+}
