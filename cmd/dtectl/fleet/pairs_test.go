@@ -840,4 +840,16 @@ func TestRoll_Unread(t *testing.T) {
 	if h := w.head(); h.Version != 3 || !h.Rollout.Held || h.Unread > 0 {
 		t.Errorf("version %d, unread %d", h.Version, h.Unread)
 	}
+	w.must((&Resume{}).Run(t.Context(), w.chain))
+	w.must(os.Remove(w.chain.versionFile("tiendas", 4)))
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && r.Key == fleetproto.DesiredKey("tiendas", 4) {
+			return fleettest.Unread
+		}
+		return fleettest.None
+	}
+	w.must((&Hold{}).Run(t.Context(), w.chain)) // the other centre went on with it
+	if h := w.head(); h.Version != 5 || !h.Rollout.Held {
+		t.Errorf("version %d", h.Version)
+	}
 }

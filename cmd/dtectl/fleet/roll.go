@@ -158,7 +158,7 @@ func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
 	if head.Rollout == nil {
 		return fmt.Errorf("%s: no roll-out is under way", head.Group)
 	}
-	if head.Rollout.Held == held {
+	if head.Rollout.Held == held && head.Unread == 0 {
 		return fmt.Errorf("%s: nothing to change, %s is: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
 	}
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) {

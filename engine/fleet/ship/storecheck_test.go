@@ -664,3 +664,26 @@ func TestCheck_Denied(t *testing.T) {
 		}
 	})
 }
+
+// TestCheck_LostKey: the store has lost the key of a day's first pieces, and gives an error like that to an account
+// without the right to read. They are shipped again: the box can read the later ones.
+func TestCheck_LostKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sellDay(0, 300)
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "get" && strings.HasPrefix(r.Key, fleetproto.PiecesPrefix("centro", 1)) &&
+				r.Key <= fleetproto.SegmentKey("centro", 1, 150) {
+				return fleettest.Denied
+			}
+			return fleettest.None
+		}
+		if err := w.ship.Check(context.Background()); err != nil || w.ship.Shipped().Lacks != "" {
+			t.Error(err, w.ship.Shipped().Lacks)
+		}
+		w.status()
+		if got, f, err := w.fetch(); err != nil || f.Lacks() != "" || got != contents(t, w.dir) {
+			t.Error(f.Lacks(), err)
+		}
+	})
+}
