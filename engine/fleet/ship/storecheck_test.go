@@ -648,19 +648,19 @@ func TestCheck_Denied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.sellDay(0, 300)
-		asked := 0
+		var asked atomic.Int64
 		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
 			if r.Verb != "get" {
 				return fleettest.None
 			}
-			asked++
+			asked.Add(1)
 			return fleettest.Denied
 		}
 		if err := w.ship.Check(context.Background()); !errors.Is(err, archive.ErrSetup) {
 			t.Error(err)
 		}
-		if asked > 130 {
-			t.Errorf("it asked for %d objects", asked)
+		if n := asked.Load(); n > 130 {
+			t.Errorf("it asked for %d objects", n)
 		}
 	})
 }
