@@ -322,7 +322,7 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 		return nil, refusal.Internal(err)
 	}
 	identification := dte.Texts("ambiente", e.issuer.Ambiente, "codigoGeneracion", code.String(), "fecEmi",
-		dte.Date(dated), "horEmi", dte.Hour(dated), "tipoMoneda", "USD").Set(append(record.NormalMarks,
+		dte.Date(dated), "horEmi", dte.Hour(dated), "tipoMoneda", "USD").Set(append(slices.Clip(record.NormalMarks),
 		dte.Member{Name: "numeroControl", Value: dte.Str(d.blank)})...)
 	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 		dte.Member{Name: "identificacion", Value: identification})

@@ -26,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
@@ -71,23 +72,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := newTranscript(t).play(string(want))
-			if *update {
-				err = os.WriteFile(file, []byte(got), 0o644)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if *update || got == string(want) {
-				return
-			}
-			is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-			at := 0
-			for at < min(len(is), len(was))-1 && is[at] == was[at] {
-				at++
-			}
-			t.Errorf("%s:%d: (-args -update writes it anew)\ngot:\n%s\nwant:\n%s", file, at+1,
-				strings.Join(is[at:min(len(is), at+8)], "\n"), strings.Join(was[at:min(len(was), at+8)], "\n"))
+			cmdtest.Golden(t, filepath.Join("transcripts", filepath.Base(file)), newTranscript(t).play(string(want)), *update)
 		})
 	}
 }

@@ -79,15 +79,7 @@ func TestGolden(t *testing.T) {
 	here, err := filepath.Abs(".")
 	must(err)
 	said = strings.NewReplacer(dir, "DIR", here, "HERE", day, "TODAY+2").Replace(said)
-	golden := filepath.Join("testdata", "demo.txt")
-	if *update {
-		must(os.MkdirAll("testdata", 0o755), os.WriteFile(golden, []byte(said), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(err)
-	if string(want) != said {
-		t.Errorf("it is not %s (-args -update writes it anew):\n%s", golden, said)
-	}
+	cmdtest.Golden(t, "demo.txt", said, *update)
 }
 
 // TestNewChain_Refused: a folder that is something else is not touched, and the addresses must be complete.

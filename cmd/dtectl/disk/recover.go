@@ -91,15 +91,17 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	owed, done, err := r.assemble(ctx)
 	lacks := r.from.Lacks
 	for _, path := range r.more {
-		switch added := false; {
-		case err != nil && !errors.Is(err, storage.ErrNoStore) && !errors.Is(err, storage.ErrCorrupt):
-		case r.DryRun && done:
-			term.Printf("after that, %s is read: a dry run does not show what it adds\n", path)
-		default:
-			r.from = storage.Sources{Copy: path, Part: r.from.Part, Possible: r.from.Possible, Dry: r.DryRun}
-			owed, added, err = r.assemble(ctx)
-			done = done || added
+		if err != nil && !errors.Is(err, storage.ErrNoStore) && !errors.Is(err, storage.ErrCorrupt) {
+			break
 		}
+		if r.DryRun && done {
+			term.Printf("after that, %s is read: a dry run does not show what it adds\n", path)
+			continue
+		}
+		var added bool
+		r.from = storage.Sources{Copy: path, Part: r.from.Part, Possible: r.from.Possible, Dry: r.DryRun}
+		owed, added, err = r.assemble(ctx)
+		done = done || added
 	}
 	r.from.Lacks = lacks
 	switch {

@@ -7,13 +7,13 @@ import (
 	"html"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
@@ -121,23 +121,7 @@ func TestStory(t *testing.T) {
 		c.play(s)
 		fmt.Fprintf(&told, "\n## %s\n%s", c.name, s.told.String())
 	}
-	file := filepath.Join("testdata", "story.txt")
-	got := strings.TrimPrefix(told.String(), "\n")
-	if *update {
-		must(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	must(t, err)
-	if got == string(want) {
-		return
-	}
-	is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	at := 0
-	for at < min(len(is), len(was))-1 && is[at] == was[at] {
-		at++
-	}
-	t.Errorf("%s:%d: (-args -update writes it anew)\ngot:\n%s\nwant:\n%s", file, at+1,
-		strings.Join(is[at:min(len(is), at+8)], "\n"), strings.Join(was[at:min(len(was), at+8)], "\n"))
+	cmdtest.Golden(t, "story.txt", strings.TrimPrefix(told.String(), "\n"), *update)
 }
 
 func ordersTold(s *story) {

@@ -34,10 +34,12 @@ func TestControl(t *testing.T) {
 		TLS:    config.TLS{Folder: filepath.Join(folder, "tls")},
 		API:    config.API{Listener: config.Listener{Listen: "127.0.0.1:8080", TLS: "on"}},
 		Ops:    config.Ops{Listener: config.Listener{Listen: "127.0.0.1:9090"}}}
+	written := time.Now()
 	write := func(text string) {
 		t.Helper()
-		time.Sleep(2 * time.Millisecond) // another stamp than the file before
-		if err := os.WriteFile(cfg.Tokens, []byte(text), 0o600); err != nil {
+		written = written.Add(time.Second) // another stamp than the file before
+		if err := errors.Join(os.WriteFile(cfg.Tokens, []byte(text), 0o600), os.Chtimes(cfg.Tokens, written,
+			written)); err != nil {
 			t.Fatal(err)
 		}
 	}
