@@ -6,6 +6,8 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"iter"
+	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/bundle"
@@ -458,6 +462,50 @@ func TestEnrol_PutBack(t *testing.T) {
 	}
 	if !bytes.Equal(w.store.Held(fleetproto.BoxKey("centro", 1)), after) || len(w.survey().Faults) > 0 {
 		t.Errorf("the later enrolment is not put back: %q", w.survey().Faults)
+	}
+}
+
+// TestEnrol_OlderStatus: a box died, and the store lost its last status, or put back an earlier one. A new box would
+// compare its store with that, and give numbers again: it is enrolled once somebody has accepted the loss.
+func TestEnrol_OlderStatus(t *testing.T) {
+	for _, loses := range []bool{true, false} {
+		w := newWorld(t, "centro")
+		b, at, numbers := w.box("centro"), fleetproto.StatusKey("centro", 1), map[string]uint64{"01/M001/P001/2026": 50}
+		b.status.Last = numbers
+		b.report()
+		before := w.store.Held(at)
+		b.status.Last = map[string]uint64{"01/M001/P001/2026": 60}
+		b.report()
+		w.survey()
+		if w.store.Put(at, before); loses {
+			w.store.Lose(at)
+		}
+		next := w.add("centro")
+		agent, err := fleet.New(fleet.Options{Store: w.store, Chain: w.chain.Identity, Branch: "centro", Group: "tiendas",
+			Director: []fleetproto.Key{w.chain.Director}, Box: next.signer, Points: next.status.Points,
+			Rules: &fleettest.Gate{Today: func() string { return dte.Date(w.now) }}, State: &fleettest.File{},
+			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
+			Last: func() (map[string]uint64, error) { return maps.Clone(numbers), nil }})
+		w.must(err)
+		pass := func() {
+			for range 4 {
+				agent.Step(t.Context())
+				w.now = w.now.Add(5 * time.Minute)
+			}
+		}
+		pass()
+		enrol := Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}
+		err = enrol.Run(t.Context(), w.chain)
+		pass()
+		if agent.Fence().Standing().Numbers(next.status.Points[0]) || err == nil ||
+			!strings.Contains(err.Error(), "--accept centro") {
+			t.Errorf("lost %t: the new box gives numbers after 50, and the old one gave 60: %v", loses, err)
+		}
+		_ = (&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain)
+		w.must(enrol.Run(t.Context(), w.chain))
+		if pass(); !agent.Fence().Standing().Numbers(next.status.Points[0]) {
+			t.Error("what was accepted keeps the new box out")
+		}
 	}
 }
 
