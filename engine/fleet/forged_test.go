@@ -155,6 +155,39 @@ func TestAgent_StolenBox(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
 }
 
+// TestAgent_StolenActs: a thief of a box's key writes the last act that there may be. With another key, and a person's
+// word about the theft, the box's acts go on where the true ones ended.
+func TestAgent_StolenActs(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.live(w.rule("catalogos", "1.0.0"))
+	w.start()
+	w.pass(20 * time.Minute)
+	s := w.status()
+	s.Sequence, s.Acts = s.Sequence+100, 1_000_000_000_000
+	put := func(key string, object fleetproto.Signed) {
+		data, err := chain.Seal(object, w.box)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store.Put(key, data)
+	}
+	put(fleetproto.StatusKey("centro", 1), s)
+	put(fleetproto.ActKey("centro", s.Acts), &fleetproto.Act{Branch: "centro", Epoch: 1, Number: s.Acts, At: w.now,
+		What: fleetproto.ActReplaced})
+	w.start()
+	w.live(w.rule("catalogos", "1.0.1"))
+	w.pass(20 * time.Minute)
+	w.box = signer("next", 5)
+	w.start()
+	w.pass(20 * time.Minute)
+	w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Stolen = true })
+	w.pass(20 * time.Minute)
+	if s := w.status(); s.Desired.Trouble != "" || s.Acts == 0 || w.store.Held(fleetproto.ActKey("centro", s.Acts)) == nil {
+		t.Errorf("%+v", s)
+	}
+}
+
 // endless is a store that has an object of every version, and another act at every number.
 type endless struct {
 	*fleettest.Store

@@ -134,12 +134,13 @@ func (a *Agent) lastStatus(ctx context.Context, epoch int64) (last *fleetproto.S
 // recall takes from the branch's last status the numbers after which this box's acts and statuses continue, if the box
 // starts, begins an epoch or lost its state. If this box's key signed that status, and the box's store lacks numbers
 // that the status names, recall closes the fence: the box is an old image or a copy, or its store was made again and
-// ends too low. The box's statuses keep the higher numbers for the next box.
+// ends too low. The box's statuses keep the higher numbers for the next box. Statuses from before an enrolment with
+// Stolen do not count.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
-	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
+	for epoch, stolen := a.state.Enrolled.Own, false; epoch >= 0 && last == nil && !stolen; epoch-- {
 		var err error
-		if last, _, err = a.lastStatus(ctx, epoch); err != nil {
+		if last, stolen, err = a.lastStatus(ctx, epoch); err != nil {
 			return err
 		}
 	}
