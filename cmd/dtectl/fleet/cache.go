@@ -120,6 +120,8 @@ type enrolments struct {
 	near []object                 // as listed, by branch and epoch; without epochs far above the one before
 	tags map[string]string        // tags of the objects in near, by key: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
+	// unread has the last epoch of each branch whose enrolment the store lists and does not return.
+	unread map[string]int64
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
 	// An empty entry under key + " " + tag + asked means that no present key of the director signed the object.
 	objects map[string][]byte
@@ -149,10 +151,11 @@ func newEnrolments(c *Chain) *enrolments {
 }
 
 // list returns each branch's highest epoch that the director has signed. It skips objects of other authors, and epochs
-// more than maxForeign above the epoch before.
+// more than maxForeign above the epoch before. It returns 0 for a branch whose only enrolments are unread.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var found []object
 	clear(e.tags)
+	e.unread = make(map[string]int64)
 	for o, err := range e.c.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
 		if err != nil {
 			return nil, err
@@ -177,15 +180,17 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	err := together(len(e.near), func(i int) error {
 		o := e.near[i]
 		_, err := e.get(ctx, o.owner, o.number)
-		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
 			epochs[o.owner] = max(epochs[o.owner], o.number)
+		case errors.Is(err, archive.ErrUnread):
+			epochs[o.owner], e.unread[o.owner] = max(epochs[o.owner], 0), max(e.unread[o.owner], o.number)
+		case !foreign(err):
+			return err
 		}
-		if foreign(err) {
-			return nil
-		}
-		return err
+		return nil
 	})
 	if e.grown { // also after an error: the next list goes on from here
 		_ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read

@@ -30,7 +30,7 @@ type waiting struct {
 	status  *fleetproto.Status
 	again   *fleetproto.Enrolment // to be signed again with the box's new points of sale; nil: the box gets a new epoch
 	settled bool                  // the box is enrolled; a new epoch would make it ship its whole copy again
-	older   string                // why the old box's last status is not in the store; "": it is there
+	older   string                // Branch.Older
 }
 
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
@@ -216,11 +216,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		if b.Stranger != nil {
-			w := waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1}
-			if i := slices.IndexFunc(b.Concerns, func(c Concern) bool { return c.Code == "older" }); i >= 0 {
-				w.older = b.Concerns[i].Say("en")
-			}
-			list = append(list, w)
+			list = append(list, waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1, older: b.Older})
 		}
 		w := waiting{branch: b.Name, status: b.Status}
 		switch e := b.Enrolment; {
@@ -257,10 +253,10 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	case list[i].epoch > 1 && list[i].again == nil && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)
-	case list[i].older != "" && !c.Stolen: // the new box compares its store with that status
-		return waiting{}, fmt.Errorf("%s: %s. It named the last numbers of the old box: see on the tills' receipts that "+
-			"the new box's store has them, or --close the old points of sale; then dtectl fleet status --accept %s; "+
-			"nothing was enrolled", name, list[i].older, name)
+	case list[i].older != "" && !c.Stolen && len(c.Close) == 0: // the new box compares its store with that status
+		return waiting{}, fmt.Errorf("%s: %s. The last status names the last numbers of the old box: see on the tills' "+
+			"receipts that the new box's store has them, then dtectl fleet status --accept %s; else --close the old "+
+			"points of sale; nothing was enrolled", name, list[i].older, name)
 	}
 	return list[i], nil
 }

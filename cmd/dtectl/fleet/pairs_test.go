@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -468,7 +469,7 @@ func TestEnrol_PutBack(t *testing.T) {
 // TestEnrol_OlderStatus: a box died, and the store lost its last status, or put back an earlier one. A new box would
 // compare its store with that, and give numbers again: it is enrolled once somebody has accepted the loss.
 func TestEnrol_OlderStatus(t *testing.T) {
-	for _, loses := range []bool{true, false} {
+	for _, does := range []string{"loses", "puts back", "spoils"} {
 		w := newWorld(t, "centro")
 		b, at, numbers := w.box("centro"), fleetproto.StatusKey("centro", 1), map[string]uint64{"01/M001/P001/2026": 50}
 		b.status.Last = numbers
@@ -477,8 +478,11 @@ func TestEnrol_OlderStatus(t *testing.T) {
 		b.status.Last = map[string]uint64{"01/M001/P001/2026": 60}
 		b.report()
 		w.survey()
-		if w.store.Put(at, before); loses {
+		switch w.store.Put(at, before); does {
+		case "loses":
 			w.store.Lose(at)
+		case "spoils":
+			w.store.Put(at, []byte("x"))
 		}
 		next := w.add("centro")
 		agent, err := fleet.New(fleet.Options{Store: w.store, Chain: w.chain.Identity, Branch: "centro", Group: "tiendas",
@@ -499,7 +503,7 @@ func TestEnrol_OlderStatus(t *testing.T) {
 		pass()
 		if agent.Fence().Standing().Numbers(next.status.Points[0]) || err == nil ||
 			!strings.Contains(err.Error(), "--accept centro") {
-			t.Errorf("lost %t: the new box gives numbers after 50, and the old one gave 60: %v", loses, err)
+			t.Errorf("the store %s it: the new box gives numbers after 50, and the old one gave 60: %v", does, err)
 		}
 		_ = (&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain)
 		w.must(enrol.Run(t.Context(), w.chain))
@@ -859,6 +863,42 @@ func TestSurvey_Unread(t *testing.T) {
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	if err != nil || !slices.ContainsFunc(events, func(e event) bool { return strings.HasPrefix(e.Fault, "NOT") }) {
 		t.Errorf("%+v %v", events, err)
+	}
+}
+
+// TestSurvey_UnreadEnrolment: an enrolment that the store lists and does not return, to a machine that has not kept it,
+// ends no verb: a roll-out that does harm is held. Its branch counts for nothing, and nothing is enrolled.
+func TestSurvey_UnreadEnrolment(t *testing.T) {
+	for _, lost := range []string{"1", "2"} {
+		w := newWorld(t, "centro", "norte")
+		second := w.add("norte")
+		second.report()
+		enrol := &Enrol{Boxes: []string{"norte=" + Fingerprint(second.status.Key)}, Replace: true}
+		w.must(enrol.Run(t.Context(), w.chain))
+		second.report()
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro", "norte"}}))
+		w.box("centro").stage = fleetproto.StageRefused
+		w.obey()
+		w.chain.Cache = w.at("another")
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Verb == "get" && r.Key == fleetproto.BoxesFolder+"norte/"+lost+".jws" {
+				return fleettest.Unread
+			}
+			return fleettest.None
+		}
+		if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
+			t.Errorf("epoch %s: %v", lost, err)
+		}
+		if got := w.codes("norte"); !slices.Contains(got, "older") {
+			t.Errorf("epoch %s: %q", lost, got)
+		}
+		sur := w.add("sur")
+		sur.status.Points = second.status.Points
+		sur.report()
+		if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil ||
+			!strings.Contains(err.Error(), "epoch "+lost+" and does not return it") {
+			t.Errorf("epoch %s: %v", lost, err)
+		}
 	}
 }
 

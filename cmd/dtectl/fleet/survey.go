@@ -29,6 +29,8 @@ type Branch struct {
 	Former   int64 // epoch of a replaced box that still reports; 0: none
 	// Seen is when the status was written, by the store's or the box's clock, whichever is earlier. Zero: no status.
 	Seen time.Time
+	// Older is why the newest status that the centre has seen is not in the store; "": it is there.
+	Older string
 	// Lost is what to do about an enrolment that the centre has seen and the store has lost or altered; "": none.
 	Lost string
 	// Concerns are the branch's concerns, worst first.
@@ -358,7 +360,10 @@ func (s *Surveyor) newest(branches []*Branch) {
 			}
 		}
 		older := ""
-		switch {
+		switch n := s.enrolments.unread[b.Name]; {
+		case n > 0:
+			older = fmt.Sprintf("the store lists the enrolment of epoch %d and does not return it", n)
+			b.Lost = older + ": the store's owner must restore or delete it"
 		case m.Epoch > epoch:
 			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
 			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
@@ -370,7 +375,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 			}
 		case m.Epoch < epoch:
 			m.Epoch, m.Sequence, m.At, m.Twice = epoch, sequence, at, false
-		case sequence == 0 && !b.has("forged") && m.Sequence > 0 && (b.Status == nil || !b.Status.At.After(m.At)):
+		case sequence == 0 && m.Sequence > 0 && (b.Status == nil || !b.Status.At.After(m.At)):
 			older = fmt.Sprintf("the store has lost its status: number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
 			older = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
@@ -381,9 +386,11 @@ func (s *Surveyor) newest(branches []*Branch) {
 		case sequence > 0:
 			m.Sequence, m.At = sequence, at
 		}
-		if older != "" {
-			b.add(Bad, "older", older)
+		if b.Older = older; older != "" {
 			b.Status = nil
+			if b.Lost != "" || !b.has("forged") { // a thief of the branch's credentials alone keeps no ring shut
+				b.add(Bad, "older", older)
+			}
 		}
 		if s.seen[b.Name] = m; m.Epoch == 0 {
 			delete(s.seen, b.Name)
@@ -577,7 +584,7 @@ func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key str
 	for _, n := range s.enrolments.of(name) {
 		e, err := s.enrolments.get(ctx, name, n)
 		switch {
-		case err != nil && !foreign(err):
+		case err != nil && !alone(err):
 			return 0, err
 		case err == nil && e.Key == key && n < epoch:
 			return n, nil
