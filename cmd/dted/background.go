@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,74 +102,6 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 		if w.ask == nil || w.sure.Load() || fairqueue.Sleep(ctx, wait) != nil {
 			return nil
 		}
-	}
-}
-
-// backups makes copies of the open store, one at a time; dtectl backup asks for them and follows their progress.
-type backups struct {
-	store *storage.Store
-	log   *slog.Logger
-	asked chan string
-
-	mu    sync.Mutex
-	busy  bool
-	state backupState
-}
-
-type backupState struct {
-	Done   int64           `json:"done"`
-	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup,omitempty"` // set if the backup is complete
-	Error  string          `json:"error,omitempty"`  // set if the backup failed
-}
-
-// Begin implements adminapi.Backups.
-func (b *backups) Begin(dir string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.busy {
-		return false
-	}
-	b.busy, b.state = true, backupState{}
-	b.asked <- dir
-	return true
-}
-
-// State implements adminapi.Backups.
-func (b *backups) State() any {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state
-}
-
-// run makes the requested backups. When ctx ends, an unfinished backup keeps its temporary name.
-func (b *backups) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case dir := <-b.asked:
-			b.make(ctx, dir)
-		}
-	}
-}
-
-func (b *backups) make(ctx context.Context, dir string) {
-	made, err := b.store.Backup(ctx, dir, func(done, total int64) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.state.Done, b.state.Total = done, total
-	})
-	if err != nil {
-		b.log.Error("backup failed", "dir", dir, "error", err)
-	} else {
-		b.log.Info("backup made", "dir", dir, "documents", made.Documents, "bytes", made.Bytes)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.busy, b.state.Backup = false, made
-	if err != nil {
-		b.state.Error = err.Error()
 	}
 }
 

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"dtegate/gateway/adminapi"
 	"dtegate/storage"
 )
 
@@ -20,31 +23,31 @@ func TestBackup_Running(t *testing.T) {
 		b.insist(1, fmt.Sprint("sale ", i), hammerSale(1, i))
 	}
 	dir := filepath.Join(b.dir, "backup")
-	begin := func(dir string, want int) {
+	order := func(dir string) (int, []adminapi.Line) {
 		t.Helper()
-		if status, answer := b.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`,
-			dir)); status != want {
-			t.Errorf("%s: %d %s", dir, status, answer)
+		status, answer := b.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, dir))
+		var lines []adminapi.Line
+		for d := json.NewDecoder(bytes.NewReader(answer)); status == http.StatusOK && d.More(); {
+			lines = append(lines, adminapi.Line{})
+			if err := d.Decode(&lines[len(lines)-1]); err != nil {
+				t.Fatal(err)
+			}
 		}
+		return status, lines
 	}
-	await := func() (s backupState) {
-		t.Helper()
-		soon(t, "the backup is over", func() bool {
-			_, answer := b.admin(http.MethodGet, "/admin/backup", nil)
-			s = backupState{}
-			return json.Unmarshal(answer, &s) == nil && (s.Backup != nil || s.Error != "")
-		})
-		return s
+	if status, _ := order("backup"); status != http.StatusBadRequest {
+		t.Errorf("a relative path: %d", status)
 	}
-	begin("backup", http.StatusBadRequest) // relative
-	begin(dir, http.StatusOK)
-	b.insist(1, "meanwhile", hammerSale(1, 5))
-	if s := await(); s.Error != "" || s.Backup.Documents < 5 || s.Done == 0 || s.Done != s.Total {
-		t.Errorf("%+v", s)
+	var sales sync.WaitGroup
+	sales.Go(func() { b.insist(1, "meanwhile", hammerSale(1, 5)) })
+	_, lines := order(dir)
+	sales.Wait()
+	if n := len(lines); n < 2 || lines[n-1].Backup == nil || lines[n-1].Backup.Documents < 5 ||
+		lines[n-2].Progress == nil || lines[n-2].Progress.Documents != lines[n-2].Progress.Of {
+		t.Errorf("%+v", lines)
 	}
-	begin(dir, http.StatusOK)
-	if s := await(); !strings.Contains(s.Error, "there already") {
-		t.Errorf("over another: %+v", s)
+	if _, lines := order(dir); len(lines) != 1 || !strings.Contains(lines[0].Error, "there already") {
+		t.Errorf("over another: %+v", lines)
 	}
 	b.stop()
 	if _, err := storage.CheckBackup(context.Background(), dir, storage.Options{}, nil); err != nil {

@@ -57,7 +57,6 @@ type daemon struct {
 	gate     *health.Gate
 	witness  *witness
 	pulse    health.Pulse
-	backups  *backups
 	access   *access.Control
 	fleet    *fleet.Agent                 // nil: the branch belongs to no chain
 	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
@@ -146,7 +145,6 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := joinChain(d, cfg, in, status, registry); err != nil {
 		return d, err
 	}
-	d.backups = &backups{store: d.store, log: log, asked: make(chan string, 1)}
 	d.gateway = gateway.New(gatewayOptions(d, cfg, in, status, registry))
 	d.access.Publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
@@ -183,7 +181,7 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 			MailAnywhere: cfg.Access.Mailing == "branch"},
 		Operators: adminapi.Options{Engine: d.engine, Rules: d.shelf, Ready: s.ready, Status: s.show,
 			Overview:   s.overview,
-			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups,
+			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backup: d.store.Backup,
 			Books: documents.NewMonthReader(d.store)}}
 }
 
@@ -196,7 +194,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	defer stopEngine()
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, d.pulse.Stopping)()
-	parts := []func(context.Context) error{d.pulse.Run, d.link.Run, d.gate.Run, d.backups.run, d.access.Run,
+	parts := []func(context.Context) error{d.pulse.Run, d.link.Run, d.gate.Run, d.access.Run,
 		health.NewMarkWatch(d.store, d.log).Run,
 		func(ctx context.Context) error { return d.witness.run(ctx, d.log.Warn) }}
 	if d.fleet != nil {

@@ -75,7 +75,7 @@ var layers = map[string][]string{
 
 	"gateway/adminapi": {"engine", "engine/audit", "engine/books", "engine/dte", "engine/documents",
 		"engine/outbox", "engine/refusal", "engine/record", "engine/rulestore", "gateway/door", "gateway/reply",
-		"gateway/form", "gateway/page", "gateway/problem"},
+		"gateway/form", "gateway/page", "gateway/problem", "storage"},
 	"gateway/reply": {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record",
 		"engine/documents", "engine/refusal", "gateway/form", "gateway/problem"},
 	"gateway/problem": {"engine/dte", "engine/refusal"},

@@ -5,8 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
 	"dtegate/engine/sign"
-	"dtegate/storage"
 )
 
 func TestRecent(t *testing.T) {
@@ -153,39 +150,6 @@ func TestDaysOfMonth(t *testing.T) {
 		if first, last := daysOfMonth(now); err != nil || first+" "+last != want {
 			t.Errorf("%s: %s %s, %v", at, first, last, err)
 		}
-	}
-}
-
-// TestBackups: one backup at a time; a failed one says why, and the next begins anew.
-func TestBackups(t *testing.T) {
-	dir := t.TempDir()
-	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now}
-	if err := storage.Create(o); err != nil {
-		t.Fatal(err)
-	}
-	store, err := storage.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := &backups{store: store, log: slog.New(slog.DiscardHandler), asked: make(chan string, 1)}
-	for _, c := range []struct {
-		to     string
-		failed bool
-	}{{"file/backup", true}, {"backup", false}, {"backup", true}, {"other", false}} {
-		if !b.Begin(filepath.Join(dir, c.to)) || b.Begin(filepath.Join(dir, "meanwhile")) {
-			t.Fatalf("%s: it does not begin, or two begin", c.to)
-		}
-		b.make(t.Context(), <-b.asked)
-		s, ok := b.State().(backupState)
-		if !ok || (s.Error != "") != c.failed || (s.Backup == nil) != c.failed {
-			t.Errorf("%s: %+v", c.to, s)
-		}
-	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
 	}
 }
 

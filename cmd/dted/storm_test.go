@@ -241,8 +241,13 @@ func (s *storm) weather() simulator.Chaos {
 // backup makes the appliance begin a backup, and does not wait.
 func (s *storm) backup() {
 	s.backups++
-	s.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-",
-		s.backups))))
+	req, err := http.NewRequest(http.MethodPost, "http://"+s.ops+"/admin/backup", strings.NewReader(fmt.Sprintf(
+		`{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-", s.backups)))))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+testAdmin)
+	go func() { _, _, _ = do(http.DefaultClient, req) }() // the power may fail before the answer
 }
 
 // up starts the appliance on what the previous cut left.

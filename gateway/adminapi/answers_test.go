@@ -20,6 +20,7 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
+	"dtegate/storage"
 )
 
 // asking is a request of an operator; form is "query body", with a body in JSON.
@@ -95,18 +96,48 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// busyBackups is a box that makes another backup.
-type busyBackups struct{}
-
-func (*busyBackups) Begin(string) bool { return false }
-func (*busyBackups) State() any        { return "half" }
-
-// TestBackup: a backup needs the full path of a folder, and is refused while another is under way.
+// TestBackup: a backup needs the full path of a folder. Its stream ends with the backup, or with why there is none. A
+// second backup is refused while one is under way, and then begins.
 func TestBackup(t *testing.T) {
-	for form, want := range map[string]string{` {"dir":"/media/usb"}`: "BACKUP_UNDER_WAY",
-		` {"dir":"usb"}`: "VALIDATION_ERROR", " {}": "VALIDATION_ERROR", "": "VALIDATION_ERROR"} {
-		if _, err := newRoutes(Options{Backups: &busyBackups{}}).beginBackup(asking(form)); refused(err) != want {
-			t.Errorf("%q: %s, want %s", form, refused(err), want)
+	begun, end := make(chan string), make(chan error)
+	r := newRoutes(Options{Backup: func(_ context.Context, dir string, progress storage.Progress) (*storage.Backup,
+		error) {
+		begun <- dir
+		for done := range int64(4001) {
+			progress(done, 4000)
+		}
+		return &storage.Backup{Store: "s", Documents: 3}, <-end
+	}})
+	r.front.Serving = t.Context()
+	for _, c := range []struct {
+		fault error
+		want  string
+	}{{errors.New("no space"), `{"error":"no space"}`}, {nil, `{"backup":{"store":"s",`}} {
+		for form, want := range map[string]string{` {"dir":"usb"}`: "VALIDATION_ERROR", " {}": "VALIDATION_ERROR",
+			"": "VALIDATION_ERROR"} {
+			if _, err := r.makeBackup(asking(form)); refused(err) != want {
+				t.Errorf("%q: %s, want %s", form, refused(err), want)
+			}
+		}
+		here, there := net.Pipe()
+		ctx := asking(` {"dir":"/media/usb"}`)
+		ctx.Init2(here, nil, false)
+		if _, err := r.makeBackup(ctx); err != nil || callerText(ctx, actTarget) != "/media/usb" ||
+			callerText(ctx, actDetail) != "" {
+			t.Errorf("%v about %q %q", err, callerText(ctx, actTarget), callerText(ctx, actDetail))
+		}
+		if dir := <-begun; dir != "/media/usb" {
+			t.Errorf("of %q", dir)
+		}
+		if _, err := r.makeBackup(asking(` {"dir":"/other"}`)); refused(err) != "BACKUP_UNDER_WAY" {
+			t.Errorf("a second: %v", err)
+		}
+		go func() { end <- c.fault }()
+		got, err := io.ReadAll(ctx.Response.BodyStream())
+		lines := strings.Split(strings.TrimSpace(string(got)), "\n")
+		if err = errors.Join(err, here.Close(), there.Close()); err != nil || len(lines) != 1002 ||
+			lines[1000] != `{"progress":{"documents":4000,"of":4000}}` || !strings.HasPrefix(lines[1001], c.want) {
+			t.Errorf("%d lines, the last %q, %v", len(lines), lines[len(lines)-1], err)
 		}
 	}
 }

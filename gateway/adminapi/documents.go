@@ -211,15 +211,10 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Books.Page(asked, uint64(after))
 }
 
-// Backups copies the store while the branch issues, one copy at a time.
-type Backups interface {
-	// Begin starts a backup into the new folder dir on the appliance. It returns false if another backup is running.
-	Begin(dir string) bool
-	// State returns the progress of the latest backup, as a value for JSON.
-	State() any
-}
-
-func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
+// makeBackup answers POST /admin/backup {"dir":"/…"} with a stream of lines {"progress"}, and a last line {"backup"} or
+// {"error"}. It copies the store into a new folder on the appliance while the branch issues, one copy at a time. The
+// backup continues if the caller hangs up.
+func (o *Routes) makeBackup(ctx *fasthttp.RequestCtx) (any, error) {
 	const form = `{"dir":"/…"}`
 	given, err := asked[struct{ Dir string }](ctx, form)
 	if err != nil {
@@ -229,10 +224,23 @@ func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
 		return nil, wrongBody(form, "the full path of a folder on the appliance")
 	}
 	concerns(ctx, given.Dir, "")
-	if !o.Backups.Begin(given.Dir) {
+	if !o.backing.TryLock() {
 		return nil, problem.ForOperator("BACKUP_UNDER_WAY", "Another backup is under way")
 	}
-	return o.Backups.State(), nil
+	return o.stream(ctx, func(ctx context.Context, send func(Line) error) error {
+		defer o.backing.Unlock()
+		shown := int64(-1) // the last share sent, in thousandths
+		made, err := o.Backup(ctx, given.Dir, func(done, total int64) {
+			if share := 1000 * done / total; share != shown {
+				shown = share
+				_ = send(Line{Progress: &Progress{Documents: int(done), Of: int(total)}}) // the caller may be gone
+			}
+		})
+		if err != nil {
+			o.front.Logger.Error("backup failed", "dir", given.Dir, "error", err)
+			return err
+		}
+		o.front.Logger.Info("backup made", "dir", given.Dir, "documents", made.Documents, "bytes", made.Bytes)
+		return send(Line{Backup: made})
+	})
 }
-
-func (o *Routes) showBackup(*fasthttp.RequestCtx) (any, error) { return o.Backups.State(), nil }

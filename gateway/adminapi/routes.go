@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,7 @@ import (
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/storage"
 )
 
 type route struct {
@@ -44,8 +46,7 @@ func (o *Routes) administration() []route {
 		{"GET", "/admin/contingency/report", "", o.technicalReport},
 		{"POST", "/admin/contingency/report", "contingency.report", o.noteTechnicalReport},
 		{"GET", "/admin/audit", "", o.listActs},
-		{"POST", "/admin/backup", "store.backup", o.beginBackup},
-		{"GET", "/admin/backup", "", o.showBackup},
+		{"POST", "/admin/backup", "store.backup", o.makeBackup},
 		{"GET", "/admin/books", "", o.monthPage},
 		{"GET", "/admin/tokens", "", o.listTokens},
 		{"POST", "/admin/tokens", "", o.newToken}, // Keeper records the acts of these three routes
@@ -209,8 +210,9 @@ type Options struct {
 	AdminToken [32]byte
 	Keeper     Keeper // makes and ends tokens
 	Audit      Audit  // records what operators do
-	Backups    Backups
-	Books      *documents.MonthReader // reads the documents for the accountant's books
+	// Backup copies the store into a new folder: see storage.Store.Backup.
+	Backup func(ctx context.Context, dir string, progress storage.Progress) (*storage.Backup, error)
+	Books  *documents.MonthReader // reads the documents for the accountant's books
 }
 
 // Front contains what both listeners use.
@@ -229,8 +231,9 @@ type Front struct {
 // Routes are the routes of the operators' listener.
 type Routes struct {
 	Options
-	front Front
-	board page.Status
+	front   Front
+	board   page.Status
+	backing sync.Mutex // held during a backup
 }
 
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }

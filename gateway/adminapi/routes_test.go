@@ -11,7 +11,7 @@ import (
 func TestOperators_Routes(t *testing.T) {
 	want := []string{
 		"DELETE /admin/contingency", "DELETE /admin/rules/shadow", "DELETE /admin/tokens/{id}",
-		"GET /", "GET /admin/archive/check", "GET /admin/audit", "GET /admin/backup", "GET /admin/books",
+		"GET /", "GET /admin/archive/check", "GET /admin/audit", "GET /admin/books",
 		"GET /admin/contingency/report",
 		"GET /admin/delivery", "GET /admin/rules", "GET /admin/rules/documents", "GET /admin/rules/replay",
 		"GET /admin/rules/shadow",

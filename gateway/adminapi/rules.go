@@ -17,6 +17,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/rulestore"
 	"dtegate/gateway/problem"
+	"dtegate/storage"
 )
 
 // MaxBundle is the largest rule bundle that is accepted, in bytes.
@@ -127,11 +128,12 @@ type Line struct {
 	Refused  *rulestore.Activation     `json:"refused,omitempty"`
 	Found    *outbox.ArchiveFinding    `json:"found,omitempty"`
 	Checked  *outbox.ArchiveTotals     `json:"checked,omitempty"`
+	Backup   *storage.Backup           `json:"backup,omitempty"`
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the number of documents so far (in a check of the archive: of objects), with the day of the latest
-// document or the total number (Of).
+// Progress is the number of documents so far (in a check of the archive: of objects; in a backup: of bytes), with the
+// day of the latest document or the total number (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`

@@ -4,15 +4,16 @@ package disk
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/gateway/adminapi"
 	"dtegate/storage"
 )
 
@@ -99,37 +100,27 @@ func (c *Backup) vouched(top *adminclient.Options) error {
 	return err
 }
 
-// backupState is the progress of the backup that the appliance makes. POST /admin/backup {"dir"} begins a backup, GET
-// /admin/backup returns its progress.
-type backupState struct {
-	Done   int64           `json:"done"`
-	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup"` // set if the backup is complete
-	Error  string          `json:"error"`  // set if the backup failed
-}
-
 // backupRunning makes the running appliance write a backup, on the appliance's own filesystem.
 func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Gauge) (*storage.Backup, error) {
-	var s backupState
-	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir},
-		&s); err != nil {
-		return nil, fmt.Errorf(
-			"the appliance has the store open and does not make the backup itself; stop it first: %w", err)
+	g, err := adminclient.OwnGateway(cfg)
+	if err != nil {
+		return nil, err
 	}
-	for s.Backup == nil && s.Error == "" {
-		bar.Of(s.Done, s.Total)
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the appliance continues the backup: %w", ctx.Err())
-		case <-time.After(time.Second):
+	body, _ := json.Marshal(map[string]string{"dir": dir}) // texts always marshal
+	last, err := g.Follow(ctx, http.MethodPost, "/admin/backup", nil, body, func(l *adminapi.Line) error {
+		if l.Progress != nil {
+			bar.Of(int64(l.Progress.Documents), int64(l.Progress.Of))
 		}
-		s = backupState{}
-		if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/admin/backup", nil, &s); err != nil {
-			return nil, err
-		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("the appliance continues the backup: %w", ctx.Err())
+	case err == nil && last.Backup == nil:
+		err = errors.New("its answer names no backup")
 	}
-	if s.Error != "" {
-		return nil, errors.New(s.Error)
+	if err != nil {
+		return nil, fmt.Errorf("the running appliance made no backup: %w", err)
 	}
-	return s.Backup, nil
+	return last.Backup, nil
 }
