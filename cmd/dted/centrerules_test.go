@@ -71,7 +71,12 @@ func TestCentreRules(t *testing.T) {
 	}
 	permitted := order
 	permitted.AmountsChange = true
-	admit(enginetest.Edition(t, "2.1.2", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), permitted, "")
+	dear = enginetest.Edition(t, "2.1.2", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	a, err := c.Admit(t.Context(), dear, permitted)
+	if err != nil || a.Refused != "" || !strings.Contains(a.Reason, "it changes the amounts of 100 of the branch's last "+
+		"100 sales (") {
+		t.Errorf("%+v %v", a, err)
+	}
 	find := func(version string) (b fleet.Bundle) {
 		for _, b = range c.Bundles() {
 			if b.Name == "dte01" && b.Version == version {

@@ -189,9 +189,12 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 	if c.store.Behind() != nil {
 		return fleet.Admission{}, errors.New("the store is behind: it takes nothing before dtectl recover")
 	}
-	refused, err := c.backtest(ctx, file, o.AmountsChange)
+	refused, changes, err := c.backtest(ctx, file)
 	if err != nil {
 		return fleet.Admission{}, err
+	}
+	if refused == "" && changes != "" && !o.AmountsChange {
+		refused = changes + ": if that is meant, publish it with --amounts-change"
 	}
 	made := fleet.Admission{Refused: "backtest", Reason: refused}
 	act := audit.Act{Who: o.Who, From: "the chain", What: "rules.push", Detail: o.Reason, Outcome: audit.Refused}
@@ -203,7 +206,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 		if err != nil {
 			return fleet.Admission{}, err
 		}
-		made = fleet.Admission{Refused: a.Refused, Reason: a.Error}
+		made = fleet.Admission{Refused: a.Refused, Reason: cmp.Or(a.Error, changes)}
 		if a.Already {
 			return made, nil
 		}
@@ -247,16 +250,16 @@ func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err er
 }
 
 // backtest computes the branch's latest sales of the bundle's generation again. It returns why the bundle is refused,
-// or "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate, because they were
-// made with it.
-func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
+// or "", and how it changes the amounts of these sales, or "". Amounts may change only if the centre permits it: golden
+// cases cannot reveal a wrong rate, because they were made with it.
+func (c *centreRules) backtest(ctx context.Context, file []byte) (refused, changes string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" {
-		return "", nil // Activate reports what is wrong with the bundle
+		return "", "", nil // Activate reports what is wrong with the bundle
 	}
 	generation, live := c.generation(&b.Manifest)
 	if !live {
-		return "", nil
+		return "", "", nil
 	}
 	now := c.now()
 	results := make(map[string]int)
@@ -281,21 +284,20 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	switch {
 	case errors.Is(err, records.ErrEnough):
 	case err != nil:
-		return "", fmt.Errorf("making the last sales again: %w", err)
+		return "", "", fmt.Errorf("making the last sales again: %w", err)
 	case totals != nil: // otherwise the bundle failed before any sale; Activate reports why
 		seen = totals.Documents
 	}
 	if failed := results["failed"]; failed > 0 {
-		return fmt.Sprintf("it fails at %d of the branch's last %d sales", failed, seen), nil
+		return fmt.Sprintf("it fails at %d of the branch's last %d sales", failed, seen), "", nil
 	}
 	if n := results["refused"]; n*backtestRefused > seen {
-		return fmt.Sprintf("it refuses %d of the branch's last %d sales", n, seen), nil
+		return fmt.Sprintf("it refuses %d of the branch's last %d sales", n, seen), "", nil
 	}
-	if n := results[rulestore.MadeOther]; n > 0 && !amountsChange {
-		return fmt.Sprintf("it changes the amounts of %d of the branch's last %d sales (%s): if that is meant, "+
-			"publish it with --amounts-change", n, seen, example), nil
+	if n := results[rulestore.MadeOther]; n > 0 {
+		changes = fmt.Sprintf("it changes the amounts of %d of the branch's last %d sales (%s)", n, seen, example)
 	}
-	return "", nil
+	return "", changes, nil
 }
 
 // generation returns the digests of the bundles of a bundle's generation in the branch, and whether one of them is in

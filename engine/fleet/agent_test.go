@@ -680,6 +680,23 @@ func TestAgent_Orders(t *testing.T) {
 	}
 }
 
+// TestAgent_Remark: the centre reads what a bundle changes, which it permitted to change amounts.
+func TestAgent_Remark(t *testing.T) {
+	w := newWorld(t)
+	rule := w.rule("catalogos", "1.0.0")
+	rule.AmountsChange = true
+	w.gate.Remark = "it changes the amounts of 3 of the branch's last 9 sales"
+	w.start()
+	w.live()
+	w.rollout("r1", rule)
+	w.pass(10 * time.Minute)
+	same(t, "acts", w.acts(), "live catalogos 1.0.0")
+	act, err := chain.OpenAct(w.store.Held(fleetproto.ActKey("centro", 1)), "centro", 1, public(w.box))
+	if err != nil || act.Reason != w.gate.Remark {
+		t.Errorf("%+v %v", act, err)
+	}
+}
+
 // TestAgent_MovedGroup: what a branch took in one group says nothing about another group's orders. A group that desires
 // nothing takes no law back, and a roll-out of the same name is another one.
 func TestAgent_MovedGroup(t *testing.T) {

@@ -176,6 +176,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if made.Refused != "" {
 		return made.Refused + ": " + made.Reason, nil
 	}
+	a.remarks[r.Digest] = made.Reason
 	return "", nil
 }
 
@@ -469,7 +470,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		}
 		told[digest] = now
 		act := fleetproto.Act{What: now, Version: d.Version, Rule: b.Name + " " + b.Version, Digest: digest,
-			Document: b.Document}
+			Document: b.Document, Reason: a.remarks[digest]}
 		if t := a.state.Taken; t != nil && t.has(digest) {
 			act.Rollout = t.Rollout
 		}

@@ -28,6 +28,8 @@ type Gate struct {
 
 	mu   sync.Mutex
 	list []held
+	// Remark is the remark about each bundle that Admit admits.
+	Remark string
 	// Changes are the changes so far: "admit rule 1.0.0", "back to rule 1.0.0", "return from rule 1.0.0".
 	Changes []string
 }
@@ -115,7 +117,7 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 		// the bundle may have been cancelled before
 		g.list = append(slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest }), made)
 	})
-	return fleet.Admission{}, nil
+	return fleet.Admission{Reason: g.Remark}, nil
 }
 
 // commit makes a change; Commit may crash before or after it.
