@@ -591,6 +591,47 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 	}
 }
 
+// TestSecondCopy_ReadBack: a card that keeps other bytes than it was given is not live before all of them read back.
+func TestSecondCopy_ReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := disktest.New(disktest.Strict)
+		o := withCard(disk)
+		o.FakeTime, o.Now = true, time.Now
+		alone := o
+		alone.SecondCopy = ""
+		if err := Create(alone); err != nil {
+			t.Fatal(err)
+		}
+		s := openStoreWith(t, alone)
+		everything(t, s, 1)
+		sound(t, s)
+		flipped := ""
+		disk.OnSync(func(path string) error {
+			if at := size(t, disk, path) / 2; flipped == "" && strings.HasPrefix(path, "card/copy/") && at > 1000 {
+				flipped = path
+				return disk.Flip(path, 8*at)
+			}
+			return nil
+		})
+		s = openStoreWith(t, o)
+		synctest.Wait()
+		if c, _ := s.SecondCopy(); flipped == "" || c.Live || !strings.Contains(c.Why, "reading back what was written") {
+			t.Errorf("%s is flipped: %+v", flipped, c)
+		}
+		time.Sleep(retryFirst + time.Second)
+		if c, _ := s.SecondCopy(); !c.Live {
+			t.Fatalf("%+v", c)
+		}
+		want := rows(t, s)
+		sound(t, s)
+		again := rebuilt(t, onlyCard(t, disk))
+		same(t, "after another fill", want, rows(t, again))
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSecondCopy_Partial: what the store has of a record whose links are missing is on the second copy too.
 func TestSecondCopy_Partial(t *testing.T) {
 	disk := carded(t)
