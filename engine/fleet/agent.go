@@ -70,7 +70,6 @@ type Agent struct {
 	o       Options
 	metrics *metrics
 	fence   *Fence
-	remarks map[string]string // by digest, about bundles that this run has admitted: see Admission
 
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
@@ -97,7 +96,7 @@ type Agent struct {
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	o.Rand = cmp.Or(o.Rand, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
-	a := &Agent{o: o, metrics: newMetrics(), remarks: make(map[string]string), troubles: make(map[string]error)}
+	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]error)}
 	if err := a.loadState(); err != nil {
 		return nil, err
 	}

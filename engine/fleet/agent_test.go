@@ -692,8 +692,8 @@ func TestAgent_Remark(t *testing.T) {
 	w.pass(10 * time.Minute)
 	same(t, "acts", w.acts(), "live catalogos 1.0.0")
 	act, err := chain.OpenAct(w.store.Held(fleetproto.ActKey("centro", 1)), "centro", 1, public(w.box))
-	if err != nil || act.Reason != w.gate.Remark {
-		t.Errorf("%+v %v", act, err)
+	if p := w.status().Rollout; err != nil || act.Reason != "catalogos 1.0.0: "+w.gate.Remark || p.Reason != act.Reason {
+		t.Errorf("%+v %+v %v", act, p, err)
 	}
 }
 

@@ -176,7 +176,9 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if made.Refused != "" {
 		return made.Refused + ": " + made.Reason, nil
 	}
-	a.remarks[r.Digest] = made.Reason
+	if made.Reason != "" && rollout != "" {
+		return "", a.change(func(s *state) { s.Taken.Reason = fmt.Sprintf("%s: %s", r, made.Reason) })
+	}
 	return "", nil
 }
 
@@ -470,9 +472,9 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		}
 		told[digest] = now
 		act := fleetproto.Act{What: now, Version: d.Version, Rule: b.Name + " " + b.Version, Digest: digest,
-			Document: b.Document, Reason: a.remarks[digest]}
+			Document: b.Document}
 		if t := a.state.Taken; t != nil && t.has(digest) {
-			act.Rollout = t.Rollout
+			act.Rollout, act.Reason = t.Rollout, t.Reason
 		}
 		if b.Where == Retired {
 			act.Reason = b.Reason
@@ -540,7 +542,7 @@ func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage 
 		b := find(shelf, r.Digest)
 		switch {
 		case b == nil || b.Where == Unsound || b.Where == Retired && b.Off == OffCentre: // an earlier order took it off
-			return fleetproto.StageWaiting, ""
+			return fleetproto.StageWaiting, t.Reason
 		case b.Where == Retired && b.Off == OffItself:
 			return fleetproto.StageReturned, b.Reason
 		case b.Where == Retired:
@@ -549,7 +551,7 @@ func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage 
 			stage = fleetproto.StageAdmitted
 		}
 	}
-	return stage, ""
+	return stage, t.Reason
 }
 
 // progress returns the roll-out's part of the status; nil without a roll-out. The caller holds mu.

@@ -286,8 +286,9 @@ func printOrder(d *fleetproto.Desired, s *Survey) {
 		term.Printf("%s version %d: %s, no roll-out\n", d.Group, d.Version, describe(d.Live))
 		return
 	}
-	term.Printf("%s version %d: %s %s, %s (%d)\n", d.Group, d.Version, r.Name, describe(r.State), ringIn("en", r),
-		s.Measure(r, d.Group).Boxes)
+	m := s.Measure(r, d.Group)
+	term.Printf("%s version %d: %s %s, %s (%d)\n", d.Group, d.Version, r.Name, describe(r.State), ringIn("en", r), m.Boxes)
+	m.tell(term.Out)
 	if !r.NotBefore.IsZero() {
 		term.Printf("not before %s\n", local(r.NotBefore))
 	}

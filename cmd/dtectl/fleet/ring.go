@@ -3,10 +3,12 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"dtegate/cmd/term"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -21,6 +23,7 @@ type Ring struct {
 	Confirmed int `json:"confirmed"`
 	// branches for which the store lacks an object or shows an older one: their reports do not count
 	Doubtful []string `json:"doubtful"`
+	Changes  string   `json:"changes,omitempty"` // a branch, and what the roll-out changes in the amounts of its sales
 }
 
 // Measure counts the branches of a roll-out's ring (see Ring.Boxes) by their boxes' reports about the roll-out.
@@ -50,6 +53,9 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 			m.Doubtful = append(m.Doubtful, b.Name)
 		case stage.Succeeded():
 			m.Succeeded++
+			if reason := b.Status.Rollout.Reason; reason != "" && m.Changes == "" {
+				m.Changes = b.Name + ": " + reason
+			}
 			if b.Status.Desired.Version >= ordered && (r.SoakSeconds == 0 || !b.Seen.Before(soakEnd(r))) {
 				m.Confirmed++
 			}
@@ -61,6 +67,13 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		}
 	}
 	return m
+}
+
+// tell prints what the roll-out changes in a branch's amounts, if it changes any.
+func (m Ring) tell(out io.Writer) {
+	if m.Changes != "" {
+		term.Fprintf(out, "  %s\n", m.Changes)
+	}
 }
 
 // harmful returns a branch's bundles in force that fail there, or whose documents MH refuses there. If rollout is not

@@ -113,6 +113,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		if c.said[head.Group] != why { // --follow calls this again and again
 			c.said[head.Group] = why
 			term.Printf("%s: %s\n", head.Group, why)
+			m.tell(term.Out)
 		}
 		return nil
 	}

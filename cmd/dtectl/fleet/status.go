@@ -192,6 +192,7 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 			term.Fprintf(out, "  %s %s, %s (%d): %d applied it, %d failed, %d have no outcome yet\n  next ring: %s\n",
 				r.Name, describe(r.State), ringIn("en", r), m.Boxes, m.Succeeded, len(m.Failed), m.Waiting,
 				cmp.Or(m.Wants(r, s.At), "dtectl fleet roll"))
+			m.tell(out)
 		}
 	}
 	shown := slices.DeleteFunc(slices.Clone(s.Branches), func(b *Branch) bool { return !shows(b) })

@@ -152,6 +152,8 @@ func (w *world) obey() {
 			b.status.Rollout = &fleetproto.Progress{Name: r.Name, Stage: b.stage, Since: w.now,
 				Reason: "2 of 20 cases differ"}
 			if b.stage.Succeeded() {
+				b.status.Rollout.Reason = "dte01 2.3.0: it changes the amounts of 2 of the branch's last 9 sales " +
+					"(resumen.totalPagar 11.30 → 11.50)"
 				state = r.State.Over(head.Live)
 			}
 		case b.status.Rollout == nil || b.status.Rollout.Name != r.Name:

@@ -87,7 +87,7 @@ type Progress struct {
 	Name   string    `json:"name" is:"name"`
 	Stage  Stage     `json:"stage" is:"stage"`
 	Since  time.Time `json:"since"`
-	Reason string    `json:"reason,omitempty"`
+	Reason string    `json:"reason,omitempty"` // why it failed, or what it changes in the branch
 }
 
 // Running is a bundle in force, or a bundle that waits for its first day.
