@@ -509,7 +509,9 @@ func (a *assembly) finish() error {
 		}
 		var own map[string]Reach
 		fits := false // store and mark are of the same moment
-		if a.own.whole {
+		// A store that is not settled was made of another medium, and is no older state of the box.
+		whole := a.own.whole && (was == nil || !live)
+		if whole {
 			if own, err = readAllSeries(a.own.db); err != nil {
 				return err
 			}
@@ -518,11 +520,11 @@ func (a *assembly) finish() error {
 		for name, row := range series {
 			told := a.media.told.Series[row.Sequence]
 			bound := a.marked.Series[name].Last + maxWaiting // if another medium has more, the mark is old
-			if a.own.whole {                                 // if another medium has more, store and mark are old
+			if whole {                                       // if another medium has more, store and mark are old
 				bound = max(a.marked.Series[name].Last, own[name].Last) + 1
 			}
 			ahead := max(row.Last, told.Last) > bound || fits && max(row.Position, told.Position) > own[name].Position
-			a.row.MarkLost = a.row.MarkLost || ahead && !(a.own.whole && live)
+			a.row.MarkLost = a.row.MarkLost || ahead && !(whole && live)
 		}
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)

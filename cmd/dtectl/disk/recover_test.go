@@ -615,7 +615,7 @@ func TestRecover_TwoCards(t *testing.T) {
 		return b
 	}
 	b := dead() // the better card is in the slot
-	says(b, recovered(b, exitLoss, "--dry-run", "--from", b.At("oldcard")), "after that, "+b.At("card"))
+	says(b, recovered(b, exitLoss, "--dry-run", "--from", b.At("oldcard")), "after that, "+b.At("card"), "would be lost")
 	says(b, recovered(b, exitLoss, "--from", b.At("oldcard")), "M001P001 01 25", `--accept-loss "M001P001 01: 26-N"`)
 	b = dead() // both are named
 	b.Must(os.Rename(b.At("card"), b.At("found")))
@@ -641,6 +641,21 @@ func TestRecover_TwoCards(t *testing.T) {
 	b = dead() // one card, by another name
 	b.Must(os.Symlink(b.At("card"), b.At("link")))
 	says(b, recovered(b, exitLoss, "--from", b.At("link")), `--accept-loss "M001P001 01: 26-N"`)
+}
+
+// TestRecover_OldMarkTwoCards: the store is gone, and the mark was put back. The card in the slot knows that the mark is
+// old, also if a store was made of an older card before: both do not show where the numbers end.
+func TestRecover_OldMarkTwoCards(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 10)
+	b.Must(s.Close(), exec.Command("cp", "-r", b.At("card"), b.At("oldcard")).Run(),
+		exec.Command("cp", b.Config.Mark, b.At("old.mark")).Run())
+	s = b.Copied()
+	b.Fill(s, "2026-11-11", 90)
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old.mark"), b.Config.Mark))
+	says(b, recovered(b, exitLoss, "--from", b.At("oldcard")), "an old one", `--accept-loss "M001P001 01: 101-N"`)
 }
 
 // A mark that knows more than store and mark is named, and nothing is said to be whole.
