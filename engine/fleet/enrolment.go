@@ -71,7 +71,7 @@ func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, a
 			}
 			break
 		}
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+		if err != nil && !useless(err) {
 			answered, fault = false, fmt.Errorf("asking for epoch %d: %w", epoch, err)
 			break
 		}

@@ -380,20 +380,28 @@ func TestAgent_WaitsToNumber(t *testing.T) {
 	}
 }
 
-// TestAgent_ForeignEnrolments: objects without a trusted signature, in the place of the next enrolments, hide no
-// enrolment after them.
+// TestAgent_ForeignEnrolments: objects without a trusted signature, or that the store does not return, in the place of
+// the next enrolments, hide no enrolment after them.
 func TestAgent_ForeignEnrolments(t *testing.T) {
 	for _, foreign := range []int64{1, 15} {
-		w := newWorld(t)
-		w.enrol(1, w.box, director)
-		w.start()
-		w.pass(10 * time.Minute)
-		for n := range foreign {
-			w.enrol(2+n, w.box, thief)
-		}
-		w.enrol(2+foreign, signer("new", 4), director)
-		if w.pass(10 * time.Minute); !w.agent.Fence().Standing().Replaced {
-			t.Errorf("behind %d of a thief's the box does not see who replaced it", foreign)
+		for _, unread := range []fleettest.Fault{fleettest.None, fleettest.Unread} {
+			w := newWorld(t)
+			w.enrol(1, w.box, director)
+			w.start()
+			w.pass(10 * time.Minute)
+			for n := range foreign {
+				w.enrol(2+n, w.box, thief)
+			}
+			w.enrol(2+foreign, signer("new", 4), director)
+			w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+				if r.Key == fleetproto.BoxKey("centro", 2) {
+					return unread
+				}
+				return fleettest.None
+			}
+			if w.pass(10 * time.Minute); !w.agent.Fence().Standing().Replaced {
+				t.Errorf("behind %d others, %v, the box does not see who replaced it", foreign, unread)
+			}
 		}
 	}
 }
