@@ -941,3 +941,36 @@ func TestRoll_Unread(t *testing.T) {
 		t.Errorf("version %d", h.Version)
 	}
 }
+
+// TestBack_Unread: the roll-out to be taken back is in a version that the store does not return to this centre: back
+// gives that version up, and takes back no roll-out before it, which all branches have.
+func TestBack_Unread(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := Percent(fleetproto.Whole)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+		w.obey()
+	}
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.2.0", w.rules)}, Pilots: []string{"centro"}}))
+	n := w.head().Version
+	w.must(os.Remove(w.chain.versionFile("tiendas", n))) // another centre published it
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && r.Key == fleetproto.DesiredKey("tiendas", n) {
+			return fleettest.Unread
+		}
+		return fleettest.None
+	}
+	back := func(version string) {
+		t.Helper()
+		w.must((&Back{}).Run(t.Context(), w.chain))
+		if h := w.head(); h.Rollout != nil || h.Live.Rules[0].Version != version {
+			t.Errorf("%+v", h.Desired)
+		}
+	}
+	back("1.1.0")
+	w.must((&Publish{Group: "tiendas", Files: []string{w.bundle("1.2.1", w.rules)}, Pilots: []string{"centro"},
+		MinSuccess: 1}).Run(t.Context(), w.chain))
+	back("1.1.0")
+}

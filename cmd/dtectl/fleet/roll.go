@@ -226,14 +226,15 @@ type Back struct {
 	Completed bool   `help:"Take back what all branches have, although a later roll-out was taken back already."`
 }
 
-// Run takes back the roll-out in progress, or else the last that reached all branches.
+// Run takes back the roll-out in progress, or else the last that reached all branches. The roll-out in progress may be
+// in a version that cannot be read: then back only gives that version up.
 func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	head, s, err := (&Hold{Group: c.Group}).look(ctx, chain)
 	if err != nil {
 		return err
 	}
 	live := head.Live
-	if head.Rollout == nil {
+	if head.Rollout == nil && head.Unread == 0 {
 		if live, err = c.liveBefore(ctx, chain, head); err != nil {
 			return err
 		}
