@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,21 +118,15 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
-	near []object                 // as listed, by branch and epoch; without epochs far above the one before
-	tags map[string]string        // tags of the objects in near, by key: the director may sign an enrolment again
-	read map[string]readEnrolment // by key and tag
+	near []object                         // as listed, by branch and epoch; without epochs far above the one before
+	tags map[string]string                // tags of the objects in near, by key: the director may sign an enrolment again
+	read map[string]*fleetproto.Enrolment // by key and tag
 	// unread has the last epoch of each branch whose enrolment the store lists and does not return.
 	unread map[string]int64
 	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
-	// An empty entry under key + " " + tag + asked means that no present key of the director signed the object.
+	// An empty entry under key + " " + tag + asked() means that no present key of the director signed the object.
 	objects map[string][]byte
-	grown   bool   // the file must be written again
-	asked   string // digest of the director's keys
-}
-
-type readEnrolment struct {
-	*fleetproto.Enrolment
-	err error // nil, or an error for which foreign returns true
+	grown   bool // the file must be written again
 }
 
 // enrolmentsFile is the cache file for enrolments. rekeyedFile is the cache file for the director's key that has signed
@@ -142,12 +137,17 @@ const (
 )
 
 func newEnrolments(c *Chain) *enrolments {
-	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment),
-		asked: " " + fleetproto.Digest([]byte(fmt.Sprint(c.keys())))}
+	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]*fleetproto.Enrolment)}
 	if err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
 		e.objects = make(map[string][]byte)
 	}
 	return e
+}
+
+// asked identifies the director's present keys and the present hour: the store is asked again for an object that they
+// have not signed, because it may have returned other bytes once.
+func (e *enrolments) asked() string {
+	return " " + fleetproto.Digest(fmt.Append(nil, e.c.keys(), e.c.Now().Truncate(time.Hour)))
 }
 
 // list returns each branch's highest epoch that the director has signed. It skips objects of other authors, and epochs
@@ -194,6 +194,10 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	})
 	if e.grown { // also after an error: the next list goes on from here
 		_ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read
+		asked := e.asked()
+		maps.DeleteFunc(e.objects, func(at string, data []byte) bool {
+			return len(data) == 0 && !strings.HasSuffix(at, asked)
+		})
 		e.grown = e.c.remember(enrolmentsFile, e.objects) != nil
 	}
 	return epochs, err
@@ -217,7 +221,7 @@ func (e *enrolments) lost() map[string][]byte {
 		branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
 		epoch, _ := fleetproto.NumberOf(key)
 		there := key + " " + e.tags[key]
-		held := e.read[there].Enrolment
+		held := e.read[there]
 		if held != nil && tagged == there {
 			continue
 		}
@@ -260,22 +264,21 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	e.mu.Lock()
 	tag := e.tags[key]
 	tagged := key + " " + tag
-	r, known := e.read[tagged]
-	data := e.objects[tagged]
-	_, refused := e.objects[tagged+e.asked]
+	held, data := e.read[tagged], e.objects[tagged]
+	_, refused := e.objects[tagged+e.asked()]
 	e.mu.Unlock()
-	if known {
-		return r.Enrolment, r.err
+	if held != nil {
+		return held, nil
 	}
-	r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
-	if r.err != nil && !refused {
-		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
+	held, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+	if err != nil && !refused {
+		o, failed := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
+		if failed != nil && !errors.Is(failed, archive.ErrTooLarge) {
+			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, failed)
 		}
 		at, data := tagged, o.Data
-		if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil {
-			at, data = tagged+e.asked, nil
+		if held, err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); err != nil {
+			at, data = tagged+e.asked(), nil
 		}
 		if tag != "" {
 			e.mu.Lock()
@@ -283,10 +286,12 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 			e.mu.Unlock()
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.read[tagged] = r
-	return r.Enrolment, r.err
+	if err == nil {
+		e.mu.Lock()
+		e.read[tagged] = held
+		e.mu.Unlock()
+	}
+	return held, err
 }
 
 // together calls a function n times, at most StoreConnections calls at once, and returns the first error.

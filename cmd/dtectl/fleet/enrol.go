@@ -132,7 +132,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 		for epoch := b.Enrolment.Epoch; epoch > 0 && left >= year; epoch-- {
 			key := fleetproto.BoxKey(b.Name, epoch)
 			kept, _ := held.Chain.Identity.OpenEnrolment(held.lost[key], held.Chain.keys(), b.Name, epoch)
-			e := cmp.Or(kept, held.enrolments.read[key+" "+held.enrolments.tags[key]].Enrolment)
+			e := cmp.Or(kept, held.enrolments.read[key+" "+held.enrolments.tags[key]])
 			if e == nil {
 				continue
 			}

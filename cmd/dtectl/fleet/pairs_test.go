@@ -902,6 +902,39 @@ func TestSurvey_UnreadEnrolment(t *testing.T) {
 	}
 }
 
+// lying is a store that returns another object's bytes under a key.
+type lying struct {
+	fleetproto.Lister
+	about string
+}
+
+func (l lying) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
+	o, err := l.Lister.Fetch(ctx, key, limit)
+	if key == l.about {
+		o.Data = []byte("another")
+	}
+	return o, err
+}
+
+// TestSurvey_LiesOnce: a machine to which the store once returned other bytes as an enrolment reads it again.
+func TestSurvey_LiesOnce(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.chain.Cache, w.chain.Store = w.at("another"), lying{w.store, fleetproto.BoxKey("norte", 1)}
+	surveyor := NewSurveyor(w.chain)
+	_, err := surveyor.Read(t.Context())
+	w.must(err)
+	w.now, w.chain.Store = w.now.Add(time.Hour), w.store
+	again, err := surveyor.Read(t.Context())
+	w.must(err)
+	for _, s := range []*Survey{w.survey(), again} {
+		for _, b := range s.Branches {
+			if b.Enrolment == nil {
+				t.Errorf("%s is not enrolled: %v", b.Name, b.words())
+			}
+		}
+	}
+}
+
 // TestRoll_Unread: another centre holds a roll-out, in a version that the store does not return to this one: roll opens
 // no ring over it. A person may order over it, and is told.
 func TestRoll_Unread(t *testing.T) {
