@@ -111,8 +111,8 @@ func (a *Agent) loadState() error {
 	if s.Branch != a.o.Branch || s.Chain != a.o.Chain { // a test chain enrols nobody in production
 		*s = state{Branch: a.o.Branch, Chain: a.o.Chain}
 	}
-	// An enrolment is for one key: a copy of the disk with another key must not issue numbers. A thief of the former key
-	// may have ended the acts with a high number.
+	// An enrolment is for one key: a copy of the disk with another key must not issue numbers. A thief of the former
+	// key may have ended the acts with a high number.
 	if key := fleetproto.EncodeKey(a.public()); s.Key != key {
 		s.Key, s.Enrolled, s.Sequence, s.Act = key, enrolled{}, 0, 0
 	}

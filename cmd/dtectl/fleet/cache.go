@@ -119,7 +119,7 @@ type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
 	near []object                         // as listed, by branch and epoch; without epochs far above the one before
-	tags map[string]string                // tags of the objects in near, by key: the director may sign an enrolment again
+	tags map[string]string                // tags of the objects in near, by key: the director may sign one again
 	read map[string]*fleetproto.Enrolment // by key and tag
 	// unread has the last epoch of each branch whose enrolment the store lists and does not return.
 	unread map[string]int64

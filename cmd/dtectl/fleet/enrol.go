@@ -216,7 +216,8 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		if b.Stranger != nil {
-			list = append(list, waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1, older: b.Older})
+			list = append(list, waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1,
+				older: b.Older})
 		}
 		w := waiting{branch: b.Name, status: b.Status}
 		switch e := b.Enrolment; {
@@ -254,9 +255,9 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)
 	case list[i].older != "" && !c.Stolen && len(c.Close) == 0: // the new box compares its store with that status
-		return waiting{}, fmt.Errorf("%s: %s. The last status names the last numbers of the old box: see on the tills' "+
-			"receipts that the new box's store has them, then dtectl fleet status --accept %s; else --close the old "+
-			"points of sale; nothing was enrolled", name, list[i].older, name)
+		return waiting{}, fmt.Errorf("%s: %s. The last status names the last numbers of the old box: see on the "+
+			"tills' receipts that the new box's store has them, then dtectl fleet status --accept %s; else --close "+
+			"the old points of sale; nothing was enrolled", name, list[i].older, name)
 	}
 	return list[i], nil
 }
