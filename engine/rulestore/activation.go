@@ -198,13 +198,13 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy returns an error if a bundle has fewer golden cases than the bundle that it replaces: the bundle in force,
-// if both are of one generation. Catalogues have no cases: see stillMade.
+// coveredBy returns an error if a bundle has fewer golden cases than the bundle that it replaces: the bundle that would
+// be in force on its first day, if both are of one generation. Catalogues have no cases: see stillMade.
 func (s *Store) coveredBy(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (string, error) {
 	if i.Kind == "catalogue" {
 		return s.stillMade(ctx, r, i, on)
 	}
-	before := inForce(s.computable(), i, s.today())
+	before := inForce(s.computable(), i, max(i.From, s.today()))
 	if before == nil || !before.sameGeneration(i) {
 		return "it replaces no bundle", nil
 	}
@@ -275,9 +275,10 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 		detail = "takes over on " + i.From
 	}
 	for _, o := range on {
-		if o.ofGeneration(&r.Bundle.Manifest) && o.From > i.From && bundle.Compare(o.Version, i.Version) < 0 {
-			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: cancel it, or push a higher "+
-				"version for that day", o.Version, o.From)
+		if o.ofGeneration(&r.Bundle.Manifest) && bundle.Compare(o.Version, i.Version) < 0 && o.From > s.today() &&
+			inForce(on, o, o.From) == o {
+			detail += fmt.Sprintf("; warning: the lower version %s takes over on %s: if it must not, cancel it, or "+
+				"push a higher version for that day", o.Version, o.From)
 		}
 	}
 	if i.Kind == "document" && i.Described == nil && record.TypeOf(i.Document).Document == "" {

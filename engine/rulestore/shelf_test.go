@@ -114,6 +114,12 @@ func TestShelf_FewerCases(t *testing.T) {
 	if a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test"}); err != nil || a.State != rulestore.Coming {
 		t.Errorf("another generation: %+v, %v", a, err)
 	}
+	// A bundle that waits for its day is replaced like a bundle in force.
+	enginetest.Push(t, s, bundletest.Edition(t, "dte01/v1", "9.1.0", bundletest.In("2026-12-02", "")))
+	data = bundletest.Edition(t, "dte01/v1", "9.2.0", bundletest.Refusals, bundletest.In("2026-12-02", ""))
+	if a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test"}); err != nil || a.Refused != "cases" {
+		t.Errorf("before a waiting bundle: %+v, %v", a, err)
+	}
 }
 
 // A rule that fails: the last good one computes the sale, and after three failures, of two kinds, the branch returns to
