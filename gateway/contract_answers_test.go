@@ -74,6 +74,7 @@ func (s *said) CodeLists() *dte.Catalogues {
 	return c
 }
 func (s *said) Check(context.Context, engine.Request) []dte.Fault { return nil }
+func (s *said) TypeOf(r *record.View) *bundle.Type                { return record.TypeOf(r.Document) }
 func (s *said) Correct(context.Context, dte.Code, engine.Request) (*record.View, error) {
 	return s.record()
 }
@@ -309,7 +310,7 @@ func TestRequireKey(t *testing.T) {
 }
 
 // TestIssue_Repeated: a sale that today's form refuses, or that no form describes any more, is answered with its document
-// if its key was used: the form may be newer than the sale.
+// if its key was used, and a document that is corrected is read in its own form: today's may be newer than the sale.
 func TestIssue_Repeated(t *testing.T) {
 	kind, form := *record.TypeAt("dte01"), *record.TypeAt("dte01").Form
 	form.Members = append(slices.Clip(form.Members), bundle.Member{Name: "vendedor", Required: true})
@@ -328,6 +329,10 @@ func TestIssue_Repeated(t *testing.T) {
 			if got, kind, _ := s.ask("POST", "/dte/dte01", "may", 0); got != want {
 				t.Errorf("known %v: %d %s, want %d", known, got, kind, want)
 			}
+		}
+		// A document is corrected in the form in which it was sold.
+		if got, kind, _ := s.ask("POST", "/dte/correccion/"+saidCode, "may", 0); got != 200 {
+			t.Errorf("a correction: %d %s", got, kind)
 		}
 	}
 }

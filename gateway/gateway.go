@@ -50,6 +50,7 @@ type Sales interface {
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
+	TypeOf(*record.View) *bundle.Type
 	CodeLists() *dte.Catalogues
 	CloseDay(ctx context.Context, date string, c record.Caller) (z *documents.Closing, made bool, err error)
 }

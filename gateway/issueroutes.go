@@ -63,11 +63,6 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was removed: no form describes a request for a new document.
-func undescribed(t *bundle.Type) error {
-	return problem.ForTill(refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+t.Name)
-}
-
 func (g *Gateway) issue(c *call, f *form.Form) error {
 	if validates(c.ctx) {
 		return g.validate(c, f)
@@ -105,18 +100,14 @@ func (g *Gateway) validate(c *call, f *form.Form) error {
 var errNoValidation = problem.ForTill(refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
-// correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the same form as for the
-// endpoint that creates the document. The token needs the permission for the document's type.
+// correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the bundle that
+// made the document: the form of a later generation may differ. The token needs the permission for the document's type.
 func (g *Gateway) correct(c *call) error {
 	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
 		return err
 	}
-	kind := g.o.Types(record.TypeOf(r.Document).Path)
-	if kind == nil {
-		return undescribed(record.TypeOf(r.Document))
-	}
-	return g.make(c, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context,
+	return g.make(c, form.New(g.o.Sales.TypeOf(r)), fasthttp.StatusOK, func(ctx context.Context,
 		req engine.Request) (*record.View, error) {
 		return g.o.Sales.Correct(ctx, c.code, req)
 	})
@@ -157,8 +148,9 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if wait > 0 {
 		return nil, g.overQuota(wait)
 	}
-	if f.Type.Form == nil {
-		return nil, undescribed(f.Type)
+	if f.Type.Form == nil { // the type's bundle was removed: no form describes a request for a new document
+		return nil, problem.ForTill(refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+
+			f.Type.Name)
 	}
 	if len(d.Faults) > 0 { // add the faults that the rules find
 		d.MergeMore(func(unread []string) []dte.Fault {

@@ -306,6 +306,20 @@ func (s *Store) DescribedBy(digest string) *bundle.Type {
 	return nil
 }
 
+// TypeWithForm is DescribedBy with the type's form, which records lack: it opens a bundle that the book lacks. It
+// returns nil for a bundle that cannot be opened.
+func (s *Store) TypeWithForm(digest string) (t *bundle.Type) {
+	if r := s.book.Load().Compiled(digest); r != nil {
+		return r.Type
+	}
+	if i := s.find(func(i *shelved) bool { return i.Digest == digest }); i != nil {
+		if b, err := s.openBundle(i); err == nil {
+			t, _ = bundle.ParseType(i.Document, b.Parts) // cannot fail: the bundle was compiled before
+		}
+	}
+	return t
+}
+
 // View returns what the printed version of a type shows in a generation of its layout, or nil: the view of the
 // generation's latest bundle that has begun, preferably of one that was not taken off; otherwise the type's own view.
 func (s *Store) View(document string, generation int64) *bundle.View {

@@ -200,6 +200,15 @@ func TestShelf_Dates(t *testing.T) {
 			t.Errorf("%v: the rule ends at %v, %v rules are expired", c.at, ends, shown["dte_rules_expired"])
 		}
 	}
+	for _, b := range s.List().Rules { // a document of an ended generation is corrected in its own form
+		if kind := s.TypeWithForm(b.Digest); b.Kind == "document" && (kind == nil || kind.Form == nil ||
+			(s.Book().Compiled(b.Digest) == nil) != (b.Schema == 1)) {
+			t.Errorf("%s %s of generation %d: %+v", b.Name, b.Version, b.Schema, kind)
+		}
+	}
+	if kind := s.TypeWithForm("of nothing"); kind != nil {
+		t.Errorf("%+v", kind)
+	}
 }
 
 // The switch of the generation in production, under load: a bundle pushed weeks before takes over at midnight, between
