@@ -324,6 +324,49 @@ func TestActivate_CataloguesLater(t *testing.T) {
 	}
 }
 
+// TestActivate_EventCatalogues: an event that needs a list of its first day's catalogues is admitted before that day,
+// and so are catalogues without a list that only the event before them needs.
+func TestActivate_EventCatalogues(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	for _, c := range []struct{ version, from, list string }{{"9.0.0", "2026-12-24", "CAT-099"}, {"9.1.0", "2026-12-31",
+		"CAT-022"}} {
+		event := bundletest.Edition(t, "invalidacion/v3", c.version, bundletest.In(c.from, ""),
+			func(parts map[string][]byte, _ *bundle.Manifest) {
+				parts["overlay.json"] = bytes.ReplaceAll(parts["overlay.json"], []byte("CAT-022"), []byte(c.list))
+			})
+		catalogues := bundletest.Edition(t, "catalogues", c.version, bundletest.In(c.from, ""),
+			func(parts map[string][]byte, _ *bundle.Manifest) {
+				all, err := dte.Parse(parts["catalogues.json"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				lists := all.Get("catalogues")
+				parts["catalogues.json"] = all.With("catalogues", lists.With(c.list, lists.Get("CAT-022"))).Append(nil)
+			})
+		files := [][]byte{catalogues, event}
+		if c.list == "CAT-022" {
+			files = [][]byte{event, catalogues}
+		}
+		for _, data := range files {
+			if a := enginetest.Push(t, s, data); a.State != rulestore.Coming {
+				t.Errorf("%s: %s: %s", c.version, a.Refused, a.Error)
+			}
+		}
+	}
+	for _, day := range []string{"2026-12-24", "2026-12-31"} {
+		at, _ := time.ParseInLocation(time.DateOnly, day, dte.Zone)
+		w.Clock.Set(at)
+		if err := s.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Book().PickEvent("invalidacion", "00", day); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLoad_LaterCatalogues: what a release ships is checked with the catalogues that are in force by then, not with the
 // first ones that the branch ever had.
 func TestLoad_LaterCatalogues(t *testing.T) {

@@ -51,9 +51,10 @@ type Book struct {
 
 // Event is the bundle of an event. It has a layout and no module; its parameters are the event's limits.
 type Event struct {
-	Ref    record.RuleRef
-	Filler *schema.Filler
-	params map[string]int64 // in 1e-8
+	Ref        record.RuleRef
+	Filler     *schema.Filler
+	params     map[string]int64 // in 1e-8
+	catalogues *dte.Catalogues
 }
 
 // Rule is one bundle ready to compute and fill.
@@ -75,8 +76,8 @@ type Rule struct {
 
 // NewBook compiles every document and event rule in live and previous. No two bundles of a document may have both the
 // same first day and the same version: see twin. previous maps a bundle's digest to the last good rule before the
-// bundle. named maps a bundle's digest to the catalogues of another day if these name the bundle's taxes: a tax's name
-// contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. Error: *BundleError.
+// bundle. named maps a bundle's digest to the catalogues of another day if these name the bundle's taxes and codes: a
+// tax's name contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. Error: *BundleError.
 func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{rules: slices.Clone(live), catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -91,15 +92,15 @@ func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dt
 	}
 	for _, r := range all {
 		var err error
+		c := cmp.Or(named[r.Bundle.Digest], catalogues)
 		switch r.Bundle.Manifest.Kind {
 		case "document":
-			c := cmp.Or(named[r.Bundle.Digest], catalogues)
 			if b.compiled[r] = old.compiled[r]; b.compiled[r] == nil || b.compiled[r].catalogues != c {
 				b.compiled[r], err = Compile(r, c)
 			}
 		case "event":
-			if b.events[r] = old.events[r]; b.events[r] == nil || old.catalogues != catalogues {
-				b.events[r], err = CompileEvent(r, catalogues)
+			if b.events[r] = old.events[r]; b.events[r] == nil || b.events[r].catalogues != c {
+				b.events[r], err = CompileEvent(r, c)
 			}
 		}
 		if err != nil {
@@ -381,7 +382,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 		return nil, fmt.Errorf("compiling schema: %w", err)
 	}
 	e := &Event{Ref: record.RuleRef{Name: m.Name, Version: m.Version, Digest: r.Bundle.Digest}, Filler: filler,
-		params: make(map[string]int64)}
+		params: make(map[string]int64), catalogues: catalogues}
 	for _, p := range m.Params {
 		if e.params[p.Name], err = p.Fixed(); err != nil || e.params[p.Name] > mostOfEvent*dte.Scale {
 			return nil, fmt.Errorf("parameter %s: %w: %s is not a number up to %d", p.Name, bundle.ErrFormat, p.Value,
