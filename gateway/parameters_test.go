@@ -79,7 +79,9 @@ func (a *asker) ask(token int64, method, uri, body string, headers ...string) *f
 	ctx.Request.Header.SetMethod(method)
 	ctx.Request.SetRequestURI(uri)
 	ctx.Request.SetBodyString(body)
-	ctx.Request.Header.Set("x-api-token", fmt.Sprint(token))
+	if token != 0 {
+		ctx.Request.Header.Set("x-api-token", fmt.Sprint(token))
+	}
 	for i := 0; i < len(headers); i += 2 {
 		ctx.Request.Header.Add(headers[i], headers[i+1])
 	}
@@ -284,7 +286,8 @@ func TestRefusalOf(t *testing.T) {
 	}
 }
 
-// TestRefusals_Counted: each refusal counts once, under its own reason.
+// TestRefusals_Counted: each refusal counts once, under its own reason. Requests without any token are no wrong tokens:
+// however many a forgotten program sends, a till of the same network is told of its own mistake.
 func TestRefusals_Counted(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for reason, c := range map[string]struct {
@@ -297,6 +300,9 @@ func TestRefusals_Counted(t *testing.T) {
 		"token": {0, 401, func(a *asker) *fasthttp.RequestCtx { return a.ask(9, "GET", "/dte/information", "") }},
 		"wrong_tokens": {wrongBurst, 429, func(a *asker) *fasthttp.RequestCtx {
 			return a.ask(9, "GET", "/dte/information", "")
+		}},
+		"token without any": {wrongBurst, 401, func(a *asker) *fasthttp.RequestCtx {
+			return a.ask(0, "GET", "/dte/information", "")
 		}},
 		"strangers": {strangersBurst, 429, func(a *asker) *fasthttp.RequestCtx {
 			return a.ask(9, "GET", "/docs?lang=xx", "")
@@ -329,8 +335,9 @@ func TestRefusals_Counted(t *testing.T) {
 			t.Errorf("%s: %d", reason, status)
 		}
 		after := counts()
-		if after["api "+reason]--; after["api "+reason] == 0 {
-			delete(after, "api "+reason)
+		label := "api " + strings.TrimSuffix(reason, " without any")
+		if after[label]--; after[label] == 0 {
+			delete(after, label)
 		}
 		if fmt.Sprint(before) != fmt.Sprint(after) {
 			t.Errorf("%s: counted %v, then with one more %v", reason, before, after)

@@ -254,35 +254,46 @@ func TestShares_Readers(t *testing.T) {
 	})
 }
 
-// A caller who keeps asking after a 429 is answered later and later; another till's 429, and its own sale once it is
-// allowed, come at once.
+// A caller who keeps asking after a 429 is answered later and later, whatever the 429 is for; another till's 429, and
+// its own request once it is allowed, come at once.
 func TestShares_Insistent(t *testing.T) {
 	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
-	synctest.Test(t, func(t *testing.T) {
-		s := newShared(t, new(said), Limits{Rate: 1, Burst: 1})
-		took := func(token string) time.Duration {
-			began := time.Now()
-			s.ask("GET", "/dte/information", token, 0)
-			return time.Since(began)
-		}
-		for n := range 200 {
-			want := time.Duration(0)
-			if n > insistBurst {
-				want = insistPause
+	for _, c := range []struct {
+		limits  Limits
+		method  string
+		path    string
+		size    int
+		allowed time.Duration // until the next request
+	}{
+		{Limits{Rate: 1, Burst: 1}, "GET", "/dte/information", 0, time.Second},
+		{Limits{Large: 1 << 10}, "POST", "/dte/dte01", reply.MaxBody, 1024 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShared(t, new(said), c.limits)
+			took := func(token string) time.Duration {
+				began := time.Now()
+				s.ask(c.method, c.path, token, c.size)
+				return time.Since(began)
 			}
-			if got := took("hog"); got != want {
-				t.Fatalf("request %d: %v, want %v", n, got, want)
+			for n := range 2 * insistBurst {
+				want := time.Duration(0)
+				if n > insistBurst {
+					want = insistPause
+				}
+				if got := took("hog"); got != want {
+					t.Fatalf("%s %d: %v, want %v", c.path, n, got, want)
+				}
 			}
-		}
-		took("quiet")
-		if got := took("quiet"); got != 0 {
-			t.Errorf("another's refusal: %v", got)
-		}
-		s.now = s.now.Add(time.Second)
-		if got := took("hog"); got != 0 {
-			t.Errorf("its own request once it may: %v", got)
-		}
-	})
+			took("quiet")
+			if got := took("quiet"); got != 0 {
+				t.Errorf("%s: another's refusal: %v", c.path, got)
+			}
+			s.now = s.now.Add(c.allowed)
+			if got := took("hog"); got != 0 {
+				t.Errorf("%s: its own request once it may: %v", c.path, got)
+			}
+		})
+	}
 }
 
 // A token that may not mail a document elsewhere does not use up the document's resends, however often it tries.

@@ -108,6 +108,7 @@ func TestAdmit(t *testing.T) {
 	k1, s1 := keypair('1')
 	k2, s2 := keypair('2')
 	good := signed(t, constant(7), "2.0.1", 0, s1, s2)
+	renamed := signed(t, constant(7), "2.0.1", 0, s1, bundle.Signer{ID: "other", Private: s2.Private})
 	for _, c := range []struct {
 		name   string
 		data   []byte
@@ -119,6 +120,10 @@ func TestAdmit(t *testing.T) {
 		{name: "good", data: good, step: StepFuel},
 		{name: "signed by one of two", data: signed(t, constant(7), "2.0.1", 0, s1), step: StepSignature,
 			want: bundle.ErrSignature, text: "1 of the 2 pinned keys have signed (1), 2 must"},
+		{name: "another name for its key", data: renamed, step: StepFuel},
+		{name: "another name for its key, pushed", data: renamed, step: StepSignature, want: bundle.ErrSignature,
+			text: `sign it with --key-id 2`, change: func(c *Check) { c.Named = true }},
+		{name: "the right names, pushed", data: good, step: StepFuel, change: func(c *Check) { c.Named = true }},
 		{name: "not newer", data: signed(t, constant(7), "2.0.0", 0, s1, s2), step: StepVersion, want: ErrVersion,
 			text: "dte01 2.0.0 is not newer than 2.0.0"},
 		{name: "older, though longer", data: signed(t, constant(7), "1.10.10", 0, s1, s2), step: StepVersion,
