@@ -112,15 +112,7 @@ func (s *status) describe(w *fleetproto.Status) {
 			w.NotReady[0] = r.English
 		}
 	}
-	owed := s.box.engine.CountBacklog()
-	deadline := firstDeadline(owed)
-	w.Waiting = fleetproto.Waiting{Oldest: owed.Oldest, Deadline: deadline}
-	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward} {
-		w.Waiting.Documents += int64(owed.Waiting[queue])
-	}
-	if c := owed.Contingency; c != nil {
-		w.Contingency = &fleetproto.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
-	}
+	describeBacklog(w, s.box.engine.CountBacklog())
 	w.Certificates = s.box.access.Certificates()
 	if shipper := s.box.shipper.Load(); shipper != nil {
 		w.Copy = shipper.Shipped()
@@ -133,13 +125,21 @@ func (s *status) describe(w *fleetproto.Status) {
 	}
 }
 
-// firstDeadline returns the first legal deadline of what the branch owes MH; zero: there is none.
-func firstDeadline(owed *engine.Backlog) (first time.Time) {
+// describeBacklog fills in what the branch owes MH, with the first legal deadline; zero: there is none. A document that
+// MH refused counts while it can be corrected.
+func describeBacklog(w *fleetproto.Status, owed *engine.Backlog) {
+	w.Waiting.Oldest = owed.Oldest
+	for _, queue := range []string{records.QueueSettle, records.QueueReport, records.QueueForward,
+		records.QueueCorrect} {
+		w.Waiting.Documents += int64(owed.Waiting[queue])
+	}
 	for _, at := range []time.Time{owed.EventDeadline, owed.DocumentDeadline, owed.CorrectionDeadline,
 		owed.RefusedDeadline} {
-		records.Earliest(&first, at)
+		records.Earliest(&w.Waiting.Deadline, at)
 	}
-	return first
+	if c := owed.Contingency; c != nil {
+		w.Contingency = &fleetproto.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: w.Waiting.Deadline}
+	}
 }
 
 // centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed

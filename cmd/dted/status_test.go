@@ -5,12 +5,15 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
+	"dtegate/engine/contingency"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 )
 
@@ -153,24 +156,31 @@ func TestDaysOfMonth(t *testing.T) {
 	}
 }
 
-// TestFirstDeadline: the centre learns of the first of the four legal deadlines.
-func TestFirstDeadline(t *testing.T) {
+// TestDescribeBacklog: the centre learns of the first of the four legal deadlines, in contingency too, and of each
+// document that somebody must still deliver to MH, one that MH refused and that can be corrected included.
+func TestDescribeBacklog(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	fields := func(b *engine.Backlog) []*time.Time {
 		return []*time.Time{&b.EventDeadline, &b.DocumentDeadline, &b.CorrectionDeadline, &b.RefusedDeadline}
 	}
-	if got := firstDeadline(new(engine.Backlog)); !got.IsZero() {
-		t.Errorf("of nothing: %v", got)
-	}
-	for i := range 4 {
+	for i := -1; i < 4; i++ { // -1: no deadline
 		for _, others := range []time.Time{{}, at.Add(time.Hour)} {
 			b := new(engine.Backlog)
-			for _, f := range fields(b) {
-				*f = others
+			b.Oldest = at.Add(-time.Hour)
+			b.Waiting = map[string]int{"settle": 1, "report": 2, "event": 4, "forward": 8, "lot": 16, "invalidate": 32,
+				"correct": 64}
+			want := fleetproto.Status{Waiting: fleetproto.Waiting{Documents: 1 + 2 + 8 + 64, Oldest: b.Oldest}}
+			if i >= 0 {
+				for _, f := range fields(b) {
+					*f = others
+				}
+				*fields(b)[i], want.Waiting.Deadline = at, at
+				b.Contingency = &contingency.Period{Began: at.Add(-2 * time.Hour), Cause: 3}
+				want.Contingency = &fleetproto.Contingency{Since: b.Contingency.Began, Cause: 3, Deadline: at}
 			}
-			*fields(b)[i] = at
-			if got := firstDeadline(b); !got.Equal(at) {
-				t.Errorf("deadline %d, the others at %v: %v", i, others, got)
+			var got fleetproto.Status
+			if describeBacklog(&got, b); !reflect.DeepEqual(got, want) {
+				t.Errorf("deadline %d, the others at %v: %+v %+v", i, others, got, got.Contingency)
 			}
 		}
 	}
