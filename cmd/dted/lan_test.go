@@ -29,6 +29,7 @@ func TestLAN_NoPlainHTTP(t *testing.T) {
 		}
 		d, err := open(context.Background(), cfg, slog.New(slog.DiscardHandler))
 		if err == nil {
+			d.wired(t, cfg)
 			d.close()
 		}
 		return err
