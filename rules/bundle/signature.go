@@ -34,7 +34,6 @@ type Keys struct {
 // configuration makes a bundle fail.
 func (k Keys) Check() error {
 	var faults []error
-	different := 0
 	for i, key := range k.Pinned {
 		if len(key.Public) != ed25519.PublicKeySize {
 			faults = append(faults, fmt.Errorf("rules key %q: it is not an Ed25519 key", key.ID))
@@ -43,13 +42,10 @@ func (k Keys) Check() error {
 		if twin >= 0 {
 			faults = append(faults, fmt.Errorf("rules key %q: it has the name or the key of %q", key.ID,
 				k.Pinned[twin].ID))
-			continue
 		}
-		different++
 	}
-	if need := max(1, k.Threshold); different < need {
-		faults = append(faults, fmt.Errorf("rules threshold: %d different keys are pinned, %d must sign", different,
-			need))
+	if need := max(1, k.Threshold); len(k.Pinned) < need {
+		faults = append(faults, fmt.Errorf("rules threshold: %d keys are pinned, %d must sign", len(k.Pinned), need))
 	}
 	return errors.Join(faults...)
 }

@@ -193,8 +193,8 @@ func TestKeys_Check(t *testing.T) {
 	b, _ := key(t, '2')
 	for text, k := range map[string]Keys{
 		"":                                  {[]Key{a, b}, 2},
-		"0 different keys are pinned":       {},
-		"1 different keys are pinned":       {[]Key{a}, 2},
+		"0 keys are pinned":                 {},
+		"1 keys are pinned":                 {[]Key{a}, 2},
 		`the name or the key of "1"`:        {[]Key{a, {ID: "other", Public: a.Public}, b}, 2},
 		`"short": it is not an Ed25519 key`: {[]Key{a, {ID: "short", Public: ed25519.PublicKey("x")}}, 1},
 	} {
