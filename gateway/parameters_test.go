@@ -307,6 +307,9 @@ func TestRefusals_Counted(t *testing.T) {
 		"strangers": {strangersBurst, 429, func(a *asker) *fasthttp.RequestCtx {
 			return a.ask(9, "GET", "/docs?lang=xx", "")
 		}},
+		"strangers of a link": {strangersBurst, 429, func(a *asker) *fasthttp.RequestCtx {
+			return a.ask(0, "GET", "/dte/descarga/"+saidCode+"?token=guess", "")
+		}},
 	} {
 		registry := prometheus.NewRegistry()
 		a := newAsker(Options{Now: func() time.Time { return now }, Registry: registry, Limits: Limits{Rate: 1, Burst: 2,
@@ -335,7 +338,7 @@ func TestRefusals_Counted(t *testing.T) {
 			t.Errorf("%s: %d", reason, status)
 		}
 		after := counts()
-		label := "api " + strings.TrimSuffix(reason, " without any")
+		label := "api " + strings.Fields(reason)[0]
 		if after[label]--; after[label] == 0 {
 			delete(after, label)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -272,6 +273,48 @@ func TestCertify_RefusedInvalidation(t *testing.T) {
 	if len(report.Refusals) != 1 || report.Refusals[0].Documents != 3 || b.Sim.Types()["01"] != 9 {
 		t.Errorf("%+v, %v", report.Refusals, b.Sim.Types())
 	}
+}
+
+// between refuses five sales instead of the branch, has MH refuse the next one, and lets the seventh pass.
+type between struct {
+	*branch
+	next  http.RoundTripper
+	sales int
+}
+
+func (r *between) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPost {
+		switch r.sales++; r.sales % 7 {
+		default:
+			return &http.Response{StatusCode: http.StatusBadRequest, Request: req, Header: http.Header{}, Body: io.NopCloser(
+				strings.NewReader(`{"status":"error","type":"VALIDATION_ERROR","message":"x","errors":[]}`))}, nil
+		case 6:
+			r.chaos(simulator.Chaos{Reject: 1})
+		case 0:
+		}
+	}
+	return r.next.RoundTrip(req)
+}
+
+// TestCertify_NotInARow: a kind is given up after refusals in a row alone, of the branch or of MH, however many there
+// were before a success.
+func TestCertify_NotInARow(t *testing.T) {
+	b := open(t)
+	b.wanted = map[string]int{"01": 3}
+	o := b.options()
+	o.Client.Transport = &between{branch: b, next: o.Client.Transport}
+	report, err := certify.New(o).Run(t.Context())
+	if err != nil || !report.Complete || len(report.Stopped) > 0 {
+		t.Fatalf("%v %+v", err, report)
+	}
+	refused := make(map[string]int)
+	for _, r := range report.Refusals {
+		refused[r.By] += r.Documents
+	}
+	if want := map[string]int{"branch": 15, "MH": 3}; !maps.Equal(refused, want) {
+		t.Errorf("refused %v, want %v", refused, want)
+	}
+	b.holds(b.wanted)
 }
 
 // TestCertify_Credentials: MH refuses the password: the run says so and what to do, after one sale, which is not lost.

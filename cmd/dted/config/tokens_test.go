@@ -72,8 +72,9 @@ func TestTokens(t *testing.T) {
 	if k := f.Tokens[0]; k.PreviousHash != "" || !k.PreviousUntil.IsZero() {
 		t.Errorf("rotated without a grace: %+v", k)
 	}
+	rotate(time.Hour)
 	f = edit(func(f *TokenFile) error { _, err := f.Revoke(1, "leo", at); return err })
-	if k := f.Tokens[0]; k.Active() || k.Hash != "" || k.RevokedBy != "leo" {
+	if k := f.Tokens[0]; k.Active() || k.Hash+k.PreviousHash != "" || !k.PreviousUntil.IsZero() || k.RevokedBy != "leo" {
 		t.Errorf("revoked: %+v", k)
 	}
 	if f = edit(add); f.Tokens[1].ID != 2 {
