@@ -268,13 +268,28 @@ func TestRoll_Expires(t *testing.T) {
 // Settings are rolled out in the same way.
 func TestPublish_Settings(t *testing.T) {
 	w := newWorld(t, "centro")
-	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","print_footer":"hola"}`), 0o600))
-	w.must(w.publish(Publish{Files: []string{w.at("s.json")}}))
-	h := w.head()
+	all := Percent(fleetproto.Whole)
+	publish := func(footer string) *Version {
+		w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","print_footer":"`+footer+`"}`), 0o600))
+		w.must(w.publish(Publish{Files: []string{w.at("s.json")}, Share: &all}))
+		return w.head()
+	}
+	h := publish("hola")
 	data := w.store.Held(fleetproto.SettingsKey(h.Rollout.State.Settings))
 	if s, err := fleetproto.ParseSettings(data); err != nil || s.Footer != "hola" ||
 		fleetproto.Digest(data) != h.Rollout.State.Settings {
 		t.Error(s, err)
+	}
+	w.obey()
+	b := w.box("centro")
+	b.status.Settings = h.Rollout.State.Settings
+	b.report()
+	w.must(w.roll())
+	if h := publish("hola"); h.Rollout != nil {
+		t.Errorf("a roll-out of what is live: %+v", h.Rollout)
+	}
+	if h := publish("adiós"); h.Rollout == nil {
+		t.Error("no roll-out of other settings")
 	}
 }
 

@@ -347,6 +347,12 @@ func TestServe_Strangers(t *testing.T) {
 		if got := ask("10.0.0.8:1", "10.0.0.4", ""); got != 401 { // a browser that has not asked its user yet
 			t.Fatal(got)
 		}
+		if i > mostGuesses {
+			continue
+		}
+		if got := ask("10.0.0.6:1", "10.0.0.4", "una contraseña larga"); got != 200 { // a monitor asks for each branch
+			t.Fatalf("the right password, for the %dth time in a minute: %d", i+1, got)
+		}
 	}
 	if got := ask("10.0.0.7:2", "10.0.0.4", "una contraseña larga"); got != 429 {
 		t.Errorf("the right password behind too many wrong ones: %d", got)
