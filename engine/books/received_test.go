@@ -61,7 +61,7 @@ func TestReceived(t *testing.T) {
 	}{
 		{"a.json", mailed(t, "03", "01", voucher), ""},
 		{"b.json", mailed(t, "05", "19", voucher, `"ivaPerci":1`, `"ivaPerci":0`), "difieren en resumen"},
-		{"c.json", mailed(t, "05", "29", strings.Replace(voucher, `"ivaPerci":1`, `"ivaPerci":0`, 1)), ""},
+		{"c.json", mailed(t, "05", "19", strings.Replace(voucher, `"ivaPerci":1`, `"ivaPerci":0`, 1)), ""},
 		{"d.json", mailed(t, "07", "03", withheld), ""},
 		{"e.json", mailed(t, "09", "04",
 			`"cuerpoDocumento":{"montoSujetoPercepcion":1000,"ivaPercibido":20},"resumen":null`), ""},
@@ -105,7 +105,7 @@ func TestReceived(t *testing.T) {
 			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;;1;1;2;5;3\r\n" +
 			"05/11/2026;4;06;" + code("13") + ";06140101901011;Proveedora, " +
 			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;12.00;108.00;;1;1;2;5;3\r\n" +
-			"05/11/2026;4;05;" + code("29") + ";;Persona " +
+			"05/11/2026;4;05;" + code("19") + ";;Persona " +
 			"Natural;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;012345678;1;1;2;5;3\r\n" +
 			"05/11/2026;4;06;" + code("15") + ";06140101901011;Proveedora, " +
 			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;;1;1;2;5;3\r\n",

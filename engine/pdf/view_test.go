@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/engine/dte"
 	"dtegate/rules/bundle"
 )
 
@@ -137,6 +138,30 @@ func TestView_Rare(t *testing.T) {
 					t.Errorf("%s, %s: no %q", name, l, w)
 				}
 			}
+		}
+	}
+}
+
+// TestView_Address: a municipio is named by its own catalogue. In older documents, which name no district, its code may be
+// that of a district; beside a district it never is.
+func TestView_Address(t *testing.T) {
+	words := map[string]string{"CAT-012 06": "San Salvador", "CAT-013 06/23": "San Salvador Centro",
+		"CAT-008 06/14": "Apopa", "CAT-008 06/23": "Tonacatepeque"}
+	b := &builder{fonts: printer(t).fonts, catalogue: func(catalogue, code string) (string, bool) {
+		word, ok := words[catalogue+" "+code]
+		return word, ok
+	}}
+	for at, want := range map[string]string{
+		`{"departamento":"06","municipio":"23","distrito":"14","complemento":"Km 5"}`: "Km 5, Apopa, San Salvador Centro, San Salvador",
+		`{"departamento":"06","municipio":"23","complemento":"Km 5"}`:                 "Km 5, San Salvador Centro, San Salvador",
+		`{"departamento":"06","municipio":"14","complemento":"Km 5"}`:                 "Km 5, Apopa, San Salvador",
+		`{"departamento":"06","municipio":"14","distrito":"23","complemento":"Km 5"}`: "Km 5, Tonacatepeque, 14, San Salvador",
+		`{"departamento":"07","municipio":"99","complemento":"Km 5"}`:                 "Km 5, 99, 07",
+		`"Km 5"`: "Km 5",
+	} {
+		v, err := dte.Parse([]byte(`{"direccion":` + at + `}`))
+		if got := b.address(v); err != nil || got != want {
+			t.Errorf("%s: %q, %v", at, got, err)
 		}
 	}
 }
