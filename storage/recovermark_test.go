@@ -279,6 +279,44 @@ func TestOwed_Accept(t *testing.T) {
 	}
 }
 
+// TestOwed_Lost: what each kind of loss asks a person to accept. A loss of changes alone is a loss too.
+func TestOwed_Lost(t *testing.T) {
+	s, _ := newStore(t)
+	put(t, s, "a", 1)
+	put(t, s, "a", 2)
+	put(t, s, "b", 3)
+	lead := func(series string, here, there, changes uint64) []Lead {
+		return []Lead{{Series: series, Here: here, There: there, Changes: changes}}
+	}
+	card := func(w Witness) []Witness {
+		w.Medium = WitnessCopy
+		return []Witness{w}
+	}
+	for name, c := range map[string]struct {
+		row    Restoration
+		behind []Witness
+		want   string
+	}{
+		"nothing":                    {Restoration{}, nil, ""},
+		"changes":                    {Restoration{Known: lead("a", 0, 2, 1)}, nil, "a: none"},
+		"numbers":                    {Restoration{Known: lead("a", 0, 4, 2)}, nil, "a: 3-4"},
+		"a series":                   {Restoration{Known: lead("c", 0, 1, 1)}, nil, "c: 1"},
+		"changes that a card has":    {Restoration{}, card(Witness{Series: lead("b", 1, 1, 1)}), "b: none"},
+		"numbers that a card has":    {Restoration{}, card(Witness{Series: lead("b", 1, 3, 2)}), "b: 2-3"},
+		"another history of a card":  {Restoration{}, card(Witness{Diverged: true, Series: lead("b", 1, 1, 0)}), "b: none"},
+		"the mark":                   {Restoration{MarkLost: true}, nil, "a: 3-N; b: 2-N"},
+		"the mark, and the copy's a": {Restoration{MarkLost: true, Known: lead("a", 0, 4, 2)}, nil, "a: 3-N; b: 2-N"},
+		"a part of the copy":         {Restoration{Lacks: "piece 3"}, nil, "a: 3-N; b: 2-N"},
+	} {
+		o, err := owed(s.db, &c.row, c.behind, nil, nil)
+		must(t, err)
+		if got := strings.Join(o.Accept(nil), "; "); got != c.want {
+			t.Errorf("%s: it asks for %q, not %q", name, got, c.want)
+		}
+	}
+	sound(t, s)
+}
+
 // TestSettle_OutsideInterrupted: Settle ends after it has moved the series that MH named. The next Settle asks for
 // every series again, until all have moved.
 func TestSettle_OutsideInterrupted(t *testing.T) {

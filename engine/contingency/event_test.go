@@ -366,6 +366,35 @@ func TestUnripePeriods(t *testing.T) {
 	}
 }
 
+// TestPeriods_LostEnd: of the periods that have no end, only the one that was recorded last is open, whatever the clock
+// said; the store has lost the end of each other, which ends when the next begins.
+func TestPeriods_LostEnd(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	w := newContingency(t, &moves{}, sending{}, now)
+	w.branch.Store = newStore(t, now)
+	for i, p := range []Period{{Began: now.Add(-10 * time.Hour)},
+		{Began: now.Add(-5 * time.Hour), Ended: now.Add(-4 * time.Hour)},
+		{Began: now.Add(24 * time.Hour)}, {Began: now.Add(-time.Hour)}} {
+		if _, err := w.appendRecord(t.Context(), "contingencia", dte.Code{byte(i + 1)}, record.PeriodOpen, &p,
+			storage.Due{Queue: record.QueuePeriod, At: p.Began}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := w.periods()
+	if err != nil || len(list) != 4 {
+		t.Fatal(list, err)
+	}
+	for i, ended := range []time.Duration{-5, -4, -1} {
+		if !list[i].Ended.Equal(now.Add(ended * time.Hour)) {
+			t.Errorf("period %d ended at %v", i+1, list[i].Ended)
+		}
+	}
+	c, err := New(w.branch, Options{})
+	if err != nil || c.Current() == nil || c.Current().Code() != list[3].Code() || !list[3].Ended.IsZero() {
+		t.Errorf("open is %+v: %v", c.Current(), err)
+	}
+}
+
 // TestGroups: an event has documents of one period, cause, motive, establishment and number of refusals, in their
 // order, each document once, and no more than its limit; after refusals a quarter of the limit, down to one.
 func TestGroups(t *testing.T) {

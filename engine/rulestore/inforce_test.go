@@ -201,3 +201,41 @@ func TestInForce_Choices(t *testing.T) {
 		}
 	}
 }
+
+// TestDates: whether a pushed bundle will ever be in force, and what an operator should know of the days before.
+func TestDates(t *testing.T) {
+	s := New(Options{Ambiente: "01", Now: func() time.Time { return time.Date(2026, 11, 25, 18, 0, 0, 0, time.UTC) }})
+	shelf := func(version, from, until string) *shelved {
+		return &shelved{Admitted: Admitted{RuleRef: record.RuleRef{Name: "cat", Version: version, Digest: version + from},
+			Kind: "catalogue", Document: "cat", From: from, Until: until}}
+	}
+	s.items = []*shelved{shelf("1.0.5", "2026-11-01", ""), shelf("1.0.6", "2026-12-10", ""),
+		shelf("2.0.0", "2026-12-20", "")}
+	for _, c := range []struct{ version, from, until, want string }{
+		{"1.0.7", "2026-11-25", "", "in force since 2026-11-25; warning: the lower version 1.0.6 takes over on 2026-12-10: " +
+			"cancel it, or push a higher version for that day"},
+		{"1.0.7", "2026-11-26", "", "takes over on 2026-11-26; warning: the lower version 1.0.6 takes over on 2026-12-10: " +
+			"cancel it, or push a higher version for that day"},
+		{"1.0.7", "2026-12-10", "", "takes over on 2026-12-10"},
+		{"1.0.7", "2026-11-02", "2026-11-25", "in force since 2026-11-02; warning: the lower version 1.0.6 takes over on " +
+			"2026-12-10: cancel it, or push a higher version for that day"},
+		{"1.0.7", "2026-11-02", "2026-11-24", "validity.01.until: it was over on 2026-11-24"},
+		{"1.0.7", "2026-10-31", "", "validity.01.from: it would never be in force: cat 1.0.5 begins on 2026-11-01"},
+		{"1.0.4", "2026-12-10", "", "validity.01.from: it would never be in force: cat 1.0.6 begins on 2026-12-10"},
+		{"1.0.6", "2026-12-11", "", "version: 1.0.6 was here before: a version names one bundle for ever"},
+		{"1.0.7", "", "", "validity.01: the manifest has no dates for this ambiente"},
+	} {
+		m := bundle.Manifest{Name: "cat", Version: c.version, Kind: "catalogue", Document: "cat"}
+		if c.from != "" {
+			m.Validity = map[string]bundle.Window{"01": {From: c.from, Until: c.until}}
+		}
+		i := shelf(c.version, c.from, c.until)
+		got, err := s.dates(&rules.Rule{Bundle: &bundle.Bundle{Manifest: m, Digest: i.Digest}}, i, append(s.computable(), i))
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s from %q until %q: %q, want %q", c.version, c.from, c.until, got, c.want)
+		}
+	}
+}
