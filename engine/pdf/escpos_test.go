@@ -186,3 +186,21 @@ func TestSlip(t *testing.T) {
 		}
 	}
 }
+
+// TestPosPair: an amount is at the right end of the last line of its text; one that leaves less than a third of the line
+// is on lines of its own.
+func TestPosPair(t *testing.T) {
+	for _, c := range []struct{ left, right, want string }{
+		{"Total", "1.00", "Total           1.00"},
+		{"Total de la venta", "1.00", "Total de la|venta           1.00"},
+		{"", "1.00", "                1.00"},
+		{"Pago", "1234567890123", "Pago   1234567890123"},
+		{"Pago por", "1234567890123", "Pago|por    1234567890123"},
+		{"Pago por", "12345678901234", "Pago por|12345678901234"},
+		{"Pago", "1234567890 12345678901", "Pago|1234567890|12345678901"},
+	} {
+		if got := string(bytes.Join(posPair([]byte(c.left), []byte(c.right), 20), []byte("|"))); got != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.left, c.right, got, c.want)
+		}
+	}
+}

@@ -307,6 +307,32 @@ func TestView_Labels(t *testing.T) {
 	}
 }
 
+// TestView_OwnSum: an amount of the summary that MH's layouts do not have is printed once: among the sums, or where the
+// type's view puts it.
+func TestView_OwnSum(t *testing.T) {
+	p := *printer(t)
+	d := fixture(t, "dte01", Processed)
+	d.JSON = bytes.Replace(d.JSON, []byte(`"resumen": {`), []byte(`"resumen": {"puntosUsados": 731.25,`), 1)
+	for in, want := range map[string]string{"": "Puntos usados $731.25", "terms": "Puntos 731.25"} {
+		p.o.Type = func(string, int64) *bundle.View {
+			return &bundle.View{Fields: []bundle.ViewField{{Path: "resumen.puntosUsados", Label: "Puntos", In: in}}[:len(in)/5]}
+		}
+		v, err := p.view(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, f := range slices.Concat(v.Terms, v.Totals) {
+			if strings.HasSuffix(f.Value, "731.25") {
+				shown = append(shown, f.Label+" "+f.Value)
+			}
+		}
+		if len(shown) != 1 || shown[0] != want {
+			t.Errorf("in %q: %q, want %q", in, shown, want)
+		}
+	}
+}
+
 // TestView_Columns: a column of a type's view takes no member that it does not name from a column of all types.
 func TestView_Columns(t *testing.T) {
 	p := *printer(t)
