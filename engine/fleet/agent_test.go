@@ -355,6 +355,11 @@ func TestAgent_CannotLeave(t *testing.T) {
 		if s := w.status(); w.where(next) != "live" || s.Desired.Trouble != "" {
 			t.Errorf("%s: the next roll-out waits: %s", name, s.Desired.Trouble)
 		}
+		w.gate.Ends = nil
+		w.live(append(slices.Clone(live), other)...) // back
+		if w.pass(time.Hour); w.where(bad) == "live" || before && w.where(live[0]) != "live" {
+			t.Errorf("%s: back from the next it is at %s: %q", name, w.where(bad), w.gate.Changes)
+		}
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// The first number after a start, and the first of a year, waits for the store's answer; a silent store delays only
-// that sale, by two seconds.
+// The first number after a start, and the first of a year, waits for the store's answer; a store that is silent, or that
+// cannot answer now, delays only that sale, by two seconds.
 func TestFence_Await(t *testing.T) {
-	for _, name := range []string{"an answer", "silence", "an answer before the sale"} {
-		silent, early := name == "silence", name == "an answer before the sale"
+	for _, name := range []string{"an answer", "silence", "failures", "an answer before the sale"} {
+		silent, early := name == "silence" || name == "failures", name == "an answer before the sale"
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
@@ -28,6 +28,9 @@ func TestFence_Await(t *testing.T) {
 				quiet := make(chan struct{})
 				w.store.Fault = func(fleettest.Request) fleettest.Fault {
 					time.Sleep(50 * time.Millisecond)
+					if name == "failures" {
+						return fleettest.Failed
+					}
 					if silent {
 						<-quiet
 					}
