@@ -203,6 +203,28 @@ func TestLedger_Model(t *testing.T) {
 	}
 }
 
+// TestLedger_Unreadable: while a record cannot be read there is no page; afterwards none of the changes of that time is
+// missing.
+func TestLedger_Unreadable(t *testing.T) {
+	b := open(t)
+	row := testRow{day: days[0], group: group{branch: 1, point: 1, document: "01", state: 1}, amount: 100}
+	q := query{days: days[:1], match: func(group) bool { return true }, limit: 9}
+	changed, damaged := b.append(0, row), storage.Code{1}
+	b.check(q)
+	if _, err := b.store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: damaged, State: 1,
+		Head: []byte("damaged"), Days: []uint32{record.Day(row.day)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.advance(changed, 2, 300)
+	if _, err := b.page(t.Context(), q); err == nil {
+		t.Error("a page without the damaged record")
+	}
+	if _, err := b.store.Advance(t.Context(), damaged, 1, storage.Change{To: 1, Head: row.head()}); err != nil {
+		t.Fatal(err)
+	}
+	b.check(q)
+}
+
 // TestLedger_Work: a day is read once; afterwards a page reads only new or changed documents, however many there are.
 func TestLedger_Work(t *testing.T) {
 	b := open(t)
