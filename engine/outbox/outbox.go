@@ -320,8 +320,8 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	}
 	return box.o.Documents.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
 		for i, s := range kept.Steps() {
-			if next := *d.Steps()[i]; tried[i] && (ctx.Err() == nil || next.Result != "") {
-				*s = next
+			if tried[i] { // if ctx ended before the result was known, the step is unchanged
+				*s = *d.Steps()[i]
 			}
 		}
 	})
