@@ -160,7 +160,7 @@ func checkKey(key string) error {
 // MaxObject is the largest size of an object, in bytes: it is sent in one request from memory.
 const MaxObject = 64 << 20
 
-// MaxDocument is the largest size of a document's JSON, in bytes. To parse a forged one may take 80 times its size.
+// MaxDocument is the largest size of a document's JSON, in bytes. Parsing a forged one may take 80 times its size.
 const MaxDocument = 4 << 20
 
 // maxPage is the largest size of an answer to a list request, in bytes: a page has at most 1,000 keys.

@@ -129,13 +129,13 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// How many archived documents of a day and a type are read if the store lacks them: few of all days, because the first
-// sale waits only some seconds, and then many, because other branches may archive very many. The codes, by which a list
-// is ordered, are random: if 1 % of the documents are of this branch, many show one with near certainty. Once one shows
-// that the store lacks documents, all are read, from the last day on: the highest number of each series counts.
+// How many archived documents that the store lacks are read, by day and type. At first few of every day are read,
+// because the first sale waits only some seconds; then many, because other branches may archive thousands. A list is in
+// the order of the codes, which are random: if 1 % of the documents are of this branch, many include one almost
+// certainly. Once the store is known to lack documents, all are read, from the last day on: the highest numbers count.
 const few, many, all = 20, 500, math.MaxInt
 
-// No branch gives so many numbers: who forges one in the archive must not make recover move a series to its end.
+// No branch gives so many numbers. A forged number in the archive must not make recover move a series to its end.
 const farAhead = 1_000_000_000
 
 // AskArchive looks in the archive for documents of the given points of sale and types with higher numbers than the

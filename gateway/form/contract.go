@@ -54,7 +54,7 @@ func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]stri
 		schemas = schemas.With("SolicitudCorreccion", schemas.Get("SolicitudCorreccion").With("anyOf",
 			dte.Arr(correctable...)))
 	}
-	// A type of which a member goes to the line has one object in the place of the list of lines.
+	// If a member of a form goes to the line, the document has one object in place of the list of lines.
 	if slices.ContainsFunc(known, func(t *bundle.Type) bool {
 		return t.Form != nil && slices.ContainsFunc(t.Form.Members, func(m bundle.Member) bool {
 			return strings.HasPrefix(m.To, bundle.ToLine)

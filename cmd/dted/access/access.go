@@ -198,7 +198,7 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	return acts
 }
 
-// mark returns two digests, of all of a token's values and of its hash, which do not reveal the hash. (1.0: only one.)
+// mark returns a digest of a token's values, and one of its hash; neither reveals the hash. 1.0 wrote only the first.
 func mark(t *config.Token) string {
 	all := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
 	hash := sha256.Sum256([]byte(t.Hash))
@@ -287,7 +287,7 @@ func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error
 	return gateway.NewTokenTable(secret, list), nil
 }
 
-// listed returns the tokens that are valid, and the former ones of rotations.
+// listed returns the active tokens. A rotated token is listed twice: once with its previous hash.
 func listed(c *config.Config, file *config.TokenFile) (list []gateway.Token, err error) {
 	points := make(map[int64]record.Point)
 	if err := file.CheckPoints(c); err != nil {
