@@ -77,7 +77,8 @@ type Rule struct {
 // NewBook compiles every document and event rule in live and previous. No two bundles of a document may have both the
 // same first day and the same version: see twin. previous maps a bundle's digest to the last good rule before the
 // bundle. named maps a bundle's digest to the catalogues of another day if these name the bundle's taxes and codes: a
-// tax's name contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. Error: *BundleError.
+// tax's name contains its rate. NewBook reuses the rules of old (may be nil) that have the same catalogues.
+// Error: *BundleError.
 func NewBook(live []*rules.Rule, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{rules: slices.Clone(live), catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),

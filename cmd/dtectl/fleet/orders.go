@@ -287,7 +287,8 @@ func printOrder(d *fleetproto.Desired, s *Survey) {
 		return
 	}
 	m := s.Measure(r, d.Group)
-	term.Printf("%s version %d: %s %s, %s (%d)\n", d.Group, d.Version, r.Name, describe(r.State), ringIn("en", r), m.Boxes)
+	term.Printf("%s version %d: %s %s, %s (%d)\n", d.Group, d.Version, r.Name, describe(r.State), ringIn("en", r),
+		m.Boxes)
 	m.tell(term.Out)
 	if !r.NotBefore.IsZero() {
 		term.Printf("not before %s\n", local(r.NotBefore))
