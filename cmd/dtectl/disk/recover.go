@@ -95,7 +95,8 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 			break
 		}
 		if r.DryRun && done {
-			term.Printf("after that, %s is read: a dry run shows neither what it adds nor what it loses\n", path)
+			term.Printf("after that, %s is read: a dry run shows neither what it adds nor what would be lost\n",
+				path)
 			continue
 		}
 		var added bool
