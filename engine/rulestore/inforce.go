@@ -213,8 +213,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(live, previous, c, named, s.book.Load())
 }
 
-// named returns, by the bundle's digest, the catalogues of each document or event whose taxes and codes the catalogues of
-// the book's day do not name (see namesOn). current is the catalogue bundle of that day.
+// named returns, by the bundle's digest, the catalogues of each document or event whose taxes and codes the catalogues
+// of the book's day do not name (see namesOn). current is the catalogue bundle of that day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)
