@@ -211,14 +211,14 @@ func TestDates(t *testing.T) {
 	}
 	s.items = []*shelved{shelf("1.0.5", "2026-11-01", ""), shelf("1.0.6", "2026-12-10", ""),
 		shelf("2.0.0", "2026-12-20", "")}
+	const lower = "; warning: the lower version 1.0.6 takes over on 2026-12-10: if it must not, cancel it, or push a " +
+		"higher version for that day"
 	for _, c := range []struct{ version, from, until, want string }{
-		{"1.0.7", "2026-11-25", "", "in force since 2026-11-25; warning: the lower version 1.0.6 takes over on 2026-12-10: " +
-			"cancel it, or push a higher version for that day"},
-		{"1.0.7", "2026-11-26", "", "takes over on 2026-11-26; warning: the lower version 1.0.6 takes over on 2026-12-10: " +
-			"cancel it, or push a higher version for that day"},
+		{"1.0.7", "2026-11-25", "", "in force since 2026-11-25" + lower},
+		{"1.0.7", "2026-11-26", "", "takes over on 2026-11-26" + lower},
 		{"1.0.7", "2026-12-10", "", "takes over on 2026-12-10"},
-		{"1.0.7", "2026-11-02", "2026-11-25", "in force since 2026-11-02; warning: the lower version 1.0.6 takes over on " +
-			"2026-12-10: cancel it, or push a higher version for that day"},
+		{"1.0.7", "2026-12-11", "", "takes over on 2026-12-11" + lower},
+		{"1.0.7", "2026-11-02", "2026-11-25", "in force since 2026-11-02" + lower},
 		{"1.0.7", "2026-11-02", "2026-11-24", "validity.01.until: it was over on 2026-11-24"},
 		{"1.0.7", "2026-10-31", "", "validity.01.from: it would never be in force: cat 1.0.5 begins on 2026-11-01"},
 		{"1.0.4", "2026-12-10", "", "validity.01.from: it would never be in force: cat 1.0.6 begins on 2026-12-10"},
