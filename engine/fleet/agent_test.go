@@ -685,19 +685,18 @@ func TestAgent_Orders(t *testing.T) {
 	}
 }
 
-// TestAgent_Remark: the centre reads what a bundle changes, which it permitted to change amounts.
+// TestAgent_Remark: the centre reads what the bundles of a roll-out change, which it permitted to change amounts.
 func TestAgent_Remark(t *testing.T) {
 	w := newWorld(t)
-	rule := w.rule("catalogos", "1.0.0")
-	rule.AmountsChange = true
 	w.gate.Remark = "it changes the amounts of 3 of the branch's last 9 sales"
 	w.start()
 	w.live()
-	w.rollout("r1", rule)
+	w.rollout("r1", w.rule("catalogos", "1.0.0"), w.rule("rate", "1.0.0"))
 	w.pass(10 * time.Minute)
-	same(t, "acts", w.acts(), "live catalogos 1.0.0")
+	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live rate 1.0.0")
+	want := "catalogos 1.0.0: " + w.gate.Remark + "; rate 1.0.0: " + w.gate.Remark
 	act, err := chain.OpenAct(w.store.Held(fleetproto.ActKey("centro", 1)), "centro", 1, public(w.box))
-	if p := w.status().Rollout; err != nil || act.Reason != "catalogos 1.0.0: "+w.gate.Remark || p.Reason != act.Reason {
+	if p := w.status().Rollout; err != nil || act.Reason != "catalogos 1.0.0: "+w.gate.Remark || p.Reason != want {
 		t.Errorf("%+v %+v %v", act, p, err)
 	}
 }

@@ -177,7 +177,9 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		return made.Refused + ": " + made.Reason, nil
 	}
 	if made.Reason != "" && rollout != "" {
-		return "", a.change(func(s *state) { s.Taken.Reason = fmt.Sprintf("%s: %s", r, made.Reason) })
+		return "", a.change(func(s *state) {
+			s.Taken.Changes = append(s.Taken.Changes, fmt.Sprintf("%s: %s", r, made.Reason))
+		})
 	}
 	return "", nil
 }
@@ -474,7 +476,10 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		act := fleetproto.Act{What: now, Version: d.Version, Rule: b.Name + " " + b.Version, Digest: digest,
 			Document: b.Document}
 		if t := a.state.Taken; t != nil && t.has(digest) {
-			act.Rollout, act.Reason = t.Rollout, t.Reason
+			act.Rollout = t.Rollout
+			if i := slices.IndexFunc(t.Changes, func(c string) bool { return strings.HasPrefix(c, act.Rule+": ") }); i >= 0 {
+				act.Reason = t.Changes[i]
+			}
 		}
 		if b.Where == Retired {
 			act.Reason = b.Reason
@@ -542,7 +547,7 @@ func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage 
 		b := find(shelf, r.Digest)
 		switch {
 		case b == nil || b.Where == Unsound || b.Where == Retired && b.Off == OffCentre: // an earlier order took it off
-			return fleetproto.StageWaiting, t.Reason
+			return fleetproto.StageWaiting, ""
 		case b.Where == Retired && b.Off == OffItself:
 			return fleetproto.StageReturned, b.Reason
 		case b.Where == Retired:
@@ -551,7 +556,7 @@ func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage 
 			stage = fleetproto.StageAdmitted
 		}
 	}
-	return stage, t.Reason
+	return stage, ""
 }
 
 // progress returns the roll-out's part of the status; nil without a roll-out. The caller holds mu.
@@ -561,7 +566,7 @@ func (a *Agent) progress() *fleetproto.Progress {
 	}
 	p := &fleetproto.Progress{Name: a.desired.Rollout.Name, Stage: fleetproto.StageOutside, Since: a.desired.Issued}
 	if t := a.state.Taken; t.of(a.desired.Rollout) {
-		p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
+		p.Stage, p.Since, p.Reason = t.Stage, t.Since, cmp.Or(t.Reason, strings.Join(t.Changes, "; "))
 	}
 	return p
 }

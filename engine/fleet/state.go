@@ -77,7 +77,9 @@ type taken struct {
 	Rules  []fleetproto.Rule `json:"rules,omitempty"`
 	Stage  fleetproto.Stage  `json:"stage"`
 	Since  time.Time         `json:"since"`
-	Reason string            `json:"reason,omitempty"`
+	Reason string            `json:"reason,omitempty"` // why it failed
+	// Changes says what its bundles change in the branch, each as "RULE: CHANGE".
+	Changes []string `json:"changes,omitempty"`
 }
 
 // tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, or "" for the live
