@@ -867,7 +867,8 @@ func TestSurvey_Unread(t *testing.T) {
 }
 
 // TestSurvey_UnreadEnrolment: an enrolment that the store lists and does not return, to a machine that has not kept it,
-// ends no verb: a roll-out that does harm is held. Its branch counts for nothing, and nothing is enrolled.
+// ends no verb: a roll-out that does harm is held. Its branch counts for nothing, and nothing is enrolled until the
+// store's owner has done what the error says: then boxes find a later enrolment.
 func TestSurvey_UnreadEnrolment(t *testing.T) {
 	for _, lost := range []string{"1", "2"} {
 		w := newWorld(t, "centro", "norte")
@@ -896,8 +897,15 @@ func TestSurvey_UnreadEnrolment(t *testing.T) {
 		sur.status.Points = second.status.Points
 		sur.report()
 		if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil ||
-			!strings.Contains(err.Error(), "epoch "+lost+" and does not return it") {
+			!strings.Contains(err.Error(), "epoch "+lost+" and does not return it") ||
+			!strings.Contains(err.Error(), "or overwrite it with other bytes") {
 			t.Errorf("epoch %s: %v", lost, err)
+		}
+		w.store.Fault = nil
+		w.store.Put(fleetproto.BoxesFolder+"norte/"+lost+".jws", []byte("x"))
+		w.must(enrol.Run(t.Context(), w.chain))
+		if epoch := second.epoch(); epoch != 3 { // deleted, it would be a gap, above which boxes look for nothing
+			t.Errorf("epoch %s: the box finds epoch %d", lost, epoch)
 		}
 	}
 }

@@ -363,7 +363,8 @@ func (s *Surveyor) newest(branches []*Branch) {
 		switch n := s.enrolments.unread[b.Name]; {
 		case n > 0:
 			older = fmt.Sprintf("the store lists the enrolment of epoch %d and does not return it", n)
-			b.Lost = older + ": the store's owner must restore or delete it"
+			b.Lost = older + ": the store's owner must let the centre's account read it, or restore it, or overwrite " +
+				"it with other bytes; who deletes it leaves a gap, and boxes find no enrolment after a gap"
 		case m.Epoch > epoch:
 			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
 			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
