@@ -31,6 +31,7 @@ type waiting struct {
 	again   *fleetproto.Enrolment // to be signed again with the box's new points of sale; nil: the box gets a new epoch
 	settled bool                  // the box is enrolled; a new epoch would make it ship its whole copy again
 	older   string                // Branch.Older
+	former  []fleetproto.Point    // points of sale of the box that would be replaced
 }
 
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
@@ -217,7 +218,7 @@ func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		if b.Stranger != nil {
 			list = append(list, waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1,
-				older: b.Older})
+				older: b.Older, former: b.Enrolment.Points})
 		}
 		w := waiting{branch: b.Name, status: b.Status}
 		switch e := b.Enrolment; {
@@ -254,7 +255,10 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	case list[i].epoch > 1 && list[i].again == nil && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)
-	case list[i].older != "" && !c.Stolen && len(c.Close) == 0: // the new box compares its store with that status
+	// the new box compares its store with that status
+	case list[i].older != "" && !c.Stolen && slices.ContainsFunc(list[i].status.Points, func(p fleetproto.Point) bool {
+		return slices.Contains(list[i].former, p) && !slices.Contains(c.Close, p.String())
+	}):
 		return waiting{}, fmt.Errorf("%s: %s. The last status names the last numbers of the old box: see on the "+
 			"tills' receipts that the new box's store has them, then dtectl fleet status --accept %s; else --close "+
 			"the old points of sale; nothing was enrolled", name, list[i].older, name)

@@ -505,6 +505,15 @@ func TestEnrol_OlderStatus(t *testing.T) {
 			!strings.Contains(err.Error(), "--accept centro") {
 			t.Errorf("the store %s it: the new box gives numbers after 50, and the old one gave 60: %v", does, err)
 		}
+		closing := enrol
+		if closing.Close = []string{"M001P009"}; !strings.Contains(fmt.Sprint(closing.Run(t.Context(), w.chain)),
+			"--accept centro") {
+			t.Error("to close another point of sale is enough")
+		}
+		if closing.Close = []string{"M001P001"}; does == "loses" {
+			w.must(closing.Run(t.Context(), w.chain))
+			continue
+		}
 		_ = (&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain)
 		w.must(enrol.Run(t.Context(), w.chain))
 		if pass(); !agent.Fence().Standing().Numbers(next.status.Points[0]) {
