@@ -271,7 +271,10 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 		return held, nil
 	}
 	held, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
-	if err != nil && !refused {
+	if err != nil && refused {
+		return nil, fleetproto.ErrSignature
+	}
+	if err != nil {
 		o, failed := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 		if failed != nil && !errors.Is(failed, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, failed)

@@ -952,6 +952,19 @@ func TestSurvey_LiesOnce(t *testing.T) {
 	}
 }
 
+// TestRekey_Foreign: an enrolment that no director signed is named so, also when it is not read again.
+func TestRekey_Foreign(t *testing.T) {
+	w := newWorld(t, "centro")
+	data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: 2, Key: w.box("centro").status.Key,
+		At: w.now, By: "ana"}, fleetproto.Signer{ID: directorID, Private: key("thief")})
+	w.must(err)
+	w.store.Put(fleetproto.BoxKey("centro", 2), data)
+	said := w.prints(func() { w.must((&Rekey{}).run(t.Context(), w.chain, w.newKey("director 2"))) })
+	if !strings.Contains(said, "centro/2.jws is left as it is: not signed by the key that must sign it") {
+		t.Error(said)
+	}
+}
+
 // TestRoll_Unread: another centre holds a roll-out, in a version that the store does not return to this one: roll opens
 // no ring over it. A person may order over it, and is told.
 func TestRoll_Unread(t *testing.T) {
