@@ -477,8 +477,10 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 			Document: b.Document}
 		if t := a.state.Taken; t != nil && t.has(digest) {
 			act.Rollout = t.Rollout
-			if i := slices.IndexFunc(t.Changes, func(c string) bool { return strings.HasPrefix(c, act.Rule+": ") }); i >= 0 {
-				act.Reason = t.Changes[i]
+			for _, c := range t.Changes {
+				if strings.HasPrefix(c, act.Rule+": ") {
+					act.Reason = c
+				}
 			}
 		}
 		if b.Where == Retired {
