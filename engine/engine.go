@@ -157,9 +157,9 @@ func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
 
-// TypeOf returns the type of a document as the document's own bundle describes it, or else as it is known.
+// TypeOf returns the type of a document as the bundle describes it that computes a correction, or else as it is known.
 func (e *Engine) TypeOf(r *record.View) *bundle.Type {
-	return cmp.Or(e.shelf.TypeWithForm(r.Rule.Digest), record.TypeOf(r.Document))
+	return cmp.Or(e.shelf.TypeOn(r.Document, r.Date), record.TypeOf(r.Document))
 }
 
 // Issued returns the document types with a rule in force that the branch may issue today, in the order of CAT-002.

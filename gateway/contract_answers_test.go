@@ -310,7 +310,7 @@ func TestRequireKey(t *testing.T) {
 }
 
 // TestIssue_Repeated: a sale that today's form refuses, or that no form describes any more, is answered with its document
-// if its key was used, and a document that is corrected is read in its own form: today's may be newer than the sale.
+// if its key was used, and a correction is read in the form of the document's day: today's may be newer than the sale.
 func TestIssue_Repeated(t *testing.T) {
 	kind, form := *record.TypeAt("dte01"), *record.TypeAt("dte01").Form
 	form.Members = append(slices.Clip(form.Members), bundle.Member{Name: "vendedor", Required: true})
@@ -330,7 +330,7 @@ func TestIssue_Repeated(t *testing.T) {
 				t.Errorf("known %v: %d %s, want %d", known, got, kind, want)
 			}
 		}
-		// A document is corrected in the form in which it was sold.
+		// A document is corrected in the form of its day.
 		if got, kind, _ := s.ask("POST", "/dte/correccion/"+saidCode, "may", 0); got != 200 {
 			t.Errorf("a correction: %d %s", got, kind)
 		}

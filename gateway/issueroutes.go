@@ -101,8 +101,7 @@ var errNoValidation = problem.ForTill(refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
 // correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the bundle
-// that made the document: the form of a later generation may differ. The token needs the permission for the document's
-// type.
+// that computes it: the form of a later generation may differ. The token needs the permission for the document's type.
 func (g *Gateway) correct(c *call) error {
 	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {

@@ -112,6 +112,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 		Serie:          h.Serie,
 		EmisorID:       h.EmisorID, BranchID: h.BranchID, PointID: h.PointID, TokenID: h.TokenID,
 		CreatedAt:    h.CreatedAt,
+		Date:         h.Date,
 		Rule:         h.Rule,
 		Warnings:     h.Warnings,
 		Invalidation: h.Invalidation,

@@ -235,6 +235,7 @@ type View struct {
 
 	TechnicalError string // "" where SPEC says null
 	CreatedAt      time.Time
+	Date           string // of issue, yyyy-mm-dd in El Salvador
 	Rule           RuleRef
 	Warnings       []string
 	Invalidation   *Invalidation // nil until an invalidation is requested

@@ -306,15 +306,16 @@ func (s *Store) DescribedBy(digest string) *bundle.Type {
 	return nil
 }
 
-// TypeWithForm is DescribedBy with the type's form, which records lack: it opens a bundle that the book lacks. It
-// returns nil for a bundle that cannot be opened.
-func (s *Store) TypeWithForm(digest string) (t *bundle.Type) {
-	if r := s.book.Load().Compiled(digest); r != nil {
-		return r.Type
+// TypeOn returns a document type as the bundle describes it that was in force on a past day. It opens a bundle that the
+// book lacks, because records lack the type's form. It returns nil if there is no such bundle that can be opened.
+func (s *Store) TypeOn(document, day string) (t *bundle.Type) {
+	book := s.book.Load()
+	if r, err := book.inForce("document", document, s.o.Ambiente, day); err == nil {
+		return book.compiled[r].Type
 	}
-	if i := s.find(func(i *shelved) bool { return i.Digest == digest }); i != nil {
+	if i := inForce(s.computable(), &shelved{Admitted: Admitted{Kind: "document", Document: document}}, day); i != nil {
 		if b, err := s.openBundle(i); err == nil {
-			t, _ = bundle.ParseType(i.Document, b.Parts) // cannot fail: the bundle was compiled before
+			t, _ = bundle.ParseType(document, b.Parts) // cannot fail: the bundle was compiled before
 		}
 	}
 	return t

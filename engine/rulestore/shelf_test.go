@@ -1,9 +1,11 @@
 package rulestore_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
@@ -200,14 +203,34 @@ func TestShelf_Dates(t *testing.T) {
 			t.Errorf("%v: the rule ends at %v, %v rules are expired", c.at, ends, shown["dte_rules_expired"])
 		}
 	}
-	for _, b := range s.List().Rules { // a document of an ended generation is corrected in its own form
-		if kind := s.TypeWithForm(b.Digest); b.Kind == "document" && (kind == nil || kind.Form == nil ||
-			(s.Book().Compiled(b.Digest) == nil) != (b.Schema == 1)) {
-			t.Errorf("%s %s of generation %d: %+v", b.Name, b.Version, b.Schema, kind)
+	// A document of an ended generation is corrected in the form of its day.
+	for day, opened := range map[string]bool{"2025-12-31": true, "2026-12-01": false} {
+		if kind := s.TypeOn("01", day); kind == nil || kind.Form == nil || (kind != x.Engine.TypeAt("dte01")) != opened {
+			t.Errorf("%s: %+v", day, kind)
 		}
 	}
-	if kind := s.TypeWithForm("of nothing"); kind != nil {
+	if kind := s.TypeOn("01", "2022-12-31"); kind != nil {
 		t.Errorf("%+v", kind)
+	}
+}
+
+// TestShelf_CorrectionForm: MH refuses documents because their form lacks something. The bundle that mends the form
+// computes their corrections, and its form reads them.
+func TestShelf_CorrectionForm(t *testing.T) {
+	x := enginetest.NewWorld(t)
+	defer x.Close()
+	s := x.Shelf(enginetest.Shipped(t))
+	r := x.Issued(enginetest.Sale("", 1130), record.EstadoProcessed)
+	mended := func(parts map[string][]byte, _ *bundle.Manifest) {
+		parts["form.json"] = bytes.Replace(parts["form.json"], []byte(`"members": [`), []byte(`"members": [
+			{"name": "ventaTercero", "shape": "object", "members": [{"name": "nombre", "required": true}]},`), 1)
+	}
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.7", mended)); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	kind := x.Engine.TypeOf(r)
+	if i := slices.IndexFunc(kind.Form.Members, func(m bundle.Member) bool { return m.Name == "ventaTercero" }); i < 0 {
+		t.Errorf("the form of %s %s, and 2.1.7 computes the correction", r.Rule.Name, r.Rule.Version)
 	}
 }
 
