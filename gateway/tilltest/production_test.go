@@ -1,12 +1,23 @@
 package tilltest
 
 import (
+	"bytes"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
+	"dtegate/engine/enginetest"
+	"dtegate/engine/rulestore"
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
 )
 
 // eve and first are the days between which MH changes generations in production.
@@ -127,6 +138,89 @@ func TestProduction_AcrossTheSwitch(t *testing.T) {
 	} {
 		if a.Estado != "PROCESSED" && a.Estado != "INVALIDATED" {
 			t.Errorf("%s: %v", name, a)
+		}
+	}
+}
+
+// What was sold without MH on the last evening, MH refuses after midnight: it is corrected in its own generation. The
+// forms of type 11 differ: an export of goods and services together, for a third party, exists only in the old one. A
+// sale of the new generation is corrected by a bundle that was pushed after the sale, and in the form of that bundle.
+func TestProduction_Corrections(t *testing.T) {
+	var shelf *rulestore.Store
+	b := OpenWith(t, "01", time.Date(2026, 12, 1, 5, 50, 0, 0, time.UTC), func(o *engine.Options) {
+		shelf = rulestore.New(rulestore.Options{Store: o.Store, Host: plugintest.Host(t, "compiler"),
+			Interpreter: plugintest.Host(t, "interpreter"), Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}},
+			Ambiente: "01", Logger: enginetest.Quiet, Now: o.Now})
+		shipped := make(map[string][]byte)
+		for _, name := range slices.Concat(plugins.Names, []string{"dte11/v1", "dte11/v3"}) {
+			shipped[name] = plugintest.Bundle(t, name)
+		}
+		if err := shelf.Load(t.Context(), shipped); err != nil {
+			t.Fatal(err)
+		}
+		o.Shelf = shelf
+	})
+	b.client = http.DefaultClient // the contract of these tests lacks type 11
+	sold := func(path, body string) string {
+		t.Helper()
+		a := b.Post(path, []byte(body))
+		if a.Estado != "CONTINGENCIA" {
+			t.Fatal(a)
+		}
+		return a.Code
+	}
+	becomes := func(code, estado string) (a Answer) {
+		t.Helper()
+		for range 600 {
+			if a = b.Get("documento/" + code); a.Estado == estado {
+				return a
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("never %s: %v", estado, a)
+		return a
+	}
+	export := `{"receptor":{"tipoDocumento":"37","numDocumento":"GT-884512","nombre":"Distribuidora","descActividad":"Venta",
+		"codPais":"GT","nombrePais":"Guatemala","complemento":"6a avenida","tipoPersona":2},"tipoItemExpor":3,
+		"recintoFiscal":"02","regimen":"EX-1.1000.000","codIncoterms":"09","descIncoterms":"FOB-Libre a bordo",
+		"ventaTercero":{"nit":"06140202801028","nombre":"Otro"},
+		"items":[{"descripcion":"Cafe","tipoItem":1,"cantidad":1,"precioUnitario":1.13}],"condicionOperacion":1}`
+	if err := b.Sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	exported, invoice := sold("dte11", export), sold("dte01", consumer(`{}`))
+	b.Set(time.Date(2026, 12, 1, 6, 10, 0, 0, time.UTC))
+	if err := shelf.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := sold("dte01", consumer(`{}`))
+	if err := b.Sim.Chaos(simulator.Chaos{Reject: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{exported, invoice, next} {
+		becomes(code, "REJECTED")
+	}
+	mended := func(parts map[string][]byte, _ *bundle.Manifest) {
+		parts["form.json"] = bytes.Replace(parts["form.json"], []byte(`"members": [`), []byte(`"members": [
+			{"name": "ventaTercero", "shape": "object", "members": [{"name": "nombre", "required": true}]},`), 1)
+	}
+	if a := enginetest.Push(t, shelf, bundletest.Edition(t, "dte01/v2", "2.1.7", mended)); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	for code, c := range map[string]struct{ body, want string }{
+		exported: {export, `"version":1,.*"fecEmi":"2026-11-30".*"tipoItemExpor":3`},
+		invoice:  {consumer(`{}`), `"version":1,.*"fecEmi":"2026-11-30"`},
+		next: {strings.Replace(consumer(`{}`), `{`, `{"ventaTercero":{"nombre":"Otro"},`, 1),
+			`"version":2,.*"fecEmi":"2026-12-01".*"ventaTercero":{.*"nombre":"Otro"`},
+	} {
+		body := strings.Replace(c.body, "1.13", "2.26", 1)
+		for range 2 { // the first answer may be lost
+			if a := b.Post("correccion/"+code, []byte(body)); a.Status != 200 || a.Code != code || a.Total != "2.26" {
+				t.Fatalf("%s: %v", c.want, a)
+			}
+		}
+		if a := becomes(code, "PROCESSED"); !regexp.MustCompile(c.want).MatchString(a.Document) {
+			t.Errorf("%s: %s", c.want, a.Document)
 		}
 	}
 }
