@@ -103,8 +103,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
 		Point: record.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO",
-			"SUJETO_EXCLUIDO",
-			"COMPROBANTE_RETENCION", "FACTURA_EXPORTACION", "ANULACION"}}})
+			"SUJETO_EXCLUIDO", "COMPROBANTE_RETENCION", "FACTURA_EXPORTACION", "ANULACION"}}})
 	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine.Documents(), Outbox: b.Engine.Outbox(),
 		Tokens: table, Logger: enginetest.Quiet, Now: b.Now, Slug: "tienda",
 		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})

@@ -13,6 +13,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
 	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -160,6 +161,7 @@ func TestProduction_Corrections(t *testing.T) {
 		}
 		o.Shelf = shelf
 	})
+	t.Cleanup(func() { record.Forget("11") })
 	b.client = http.DefaultClient // the contract of these tests lacks type 11
 	sold := func(path, body string) string {
 		t.Helper()
@@ -171,14 +173,17 @@ func TestProduction_Corrections(t *testing.T) {
 	}
 	becomes := func(code, estado string) (a Answer) {
 		t.Helper()
-		for range 600 {
+		for late := time.After(time.Minute); ; {
+			change := b.Store.Announced()
 			if a = b.Get("documento/" + code); a.Estado == estado {
 				return a
 			}
-			time.Sleep(50 * time.Millisecond)
+			select {
+			case <-change:
+			case <-late:
+				t.Fatalf("never %s: %v", estado, a)
+			}
 		}
-		t.Fatalf("never %s: %v", estado, a)
-		return a
 	}
 	export := `{"receptor":{"tipoDocumento":"37","numDocumento":"GT-884512","nombre":"Distribuidora","descActividad":"Venta",
 		"codPais":"GT","nombrePais":"Guatemala","complemento":"6a avenida","tipoPersona":2},"tipoItemExpor":3,
