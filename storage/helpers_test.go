@@ -51,6 +51,18 @@ func newStore(t testing.TB) (*Store, *disktest.Disk) {
 	return openStore(t, fs), fs
 }
 
+// fakeStore is a new store in a bubble of synctest.
+func fakeStore(t testing.TB) (*Store, Options, *disktest.Disk) {
+	t.Helper()
+	disk := disktest.New(disktest.Strict)
+	o := options(disk)
+	o.FakeTime = true
+	if err := Create(o); err != nil {
+		t.Fatal(err)
+	}
+	return openStoreWith(t, o), o, disk
+}
+
 func openStore(t testing.TB, fs vfs.FS) *Store {
 	t.Helper()
 	return openStoreWith(t, options(fs))

@@ -4,21 +4,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
-	"dtegate/storage/disktest"
 )
 
 // TestPending: every read of a record, and every change that follows from one, waits until the changes of that record
 // under way are durable, and the reads of another record do not.
 func TestPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := disktest.New(disktest.Strict)
-		o := options(disk)
-		o.FakeTime = true
-		if err := Create(o); err != nil {
-			t.Fatal(err)
-		}
-		s := openStoreWith(t, o)
+		s, _, _ := fakeStore(t)
 		other, e := put(t, s, "a", 1), put(t, s, "a", 2)
 		note := put(t, s, "b", 3).Code
 		change := func(c Code, origins ...Code) error {
@@ -85,13 +77,7 @@ func TestMark_Awaited(t *testing.T) {
 		}, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			disk := disktest.New(disktest.Strict)
-			o := options(disk)
-			o.FakeTime = true
-			if err := Create(o); err != nil {
-				t.Fatal(err)
-			}
-			s := openStoreWith(t, o)
+			s, o, disk := fakeStore(t)
 			put(t, s, "a", 1)
 			synctest.Wait()
 			hold := make(chan struct{})

@@ -696,7 +696,7 @@ func TestAgent_Remark(t *testing.T) {
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live rate 1.0.0")
 	want := "catalogos 1.0.0: " + w.gate.Remark + "; rate 1.0.0: " + w.gate.Remark
 	act, err := chain.OpenAct(w.store.Held(fleetproto.ActKey("centro", 1)), "centro", 1, public(w.box))
-	if p := w.status().Rollout; err != nil || act.Reason != "catalogos 1.0.0: "+w.gate.Remark || p.Reason != want {
+	if p := w.status().Rollout; err != nil || act.Reason != w.gate.Remark || p.Reason != want {
 		t.Errorf("%+v %+v %v", act, p, err)
 	}
 }

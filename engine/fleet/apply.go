@@ -178,7 +178,10 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	}
 	if made.Reason != "" && rollout != "" {
 		return "", a.change(func(s *state) {
-			s.Taken.Changes = append(s.Taken.Changes, fmt.Sprintf("%s: %s", r, made.Reason))
+			if s.Taken.Changes == nil {
+				s.Taken.Changes = make(map[string]string)
+			}
+			s.Taken.Changes[r.Digest] = made.Reason
 		})
 	}
 	return "", nil
@@ -476,12 +479,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		act := fleetproto.Act{What: now, Version: d.Version, Rule: b.Name + " " + b.Version, Digest: digest,
 			Document: b.Document}
 		if t := a.state.Taken; t != nil && t.has(digest) {
-			act.Rollout = t.Rollout
-			for _, c := range t.Changes {
-				if strings.HasPrefix(c, act.Rule+": ") {
-					act.Reason = c
-				}
-			}
+			act.Rollout, act.Reason = t.Rollout, t.Changes[digest]
 		}
 		if b.Where == Retired {
 			act.Reason = b.Reason
@@ -568,7 +566,13 @@ func (a *Agent) progress() *fleetproto.Progress {
 	}
 	p := &fleetproto.Progress{Name: a.desired.Rollout.Name, Stage: fleetproto.StageOutside, Since: a.desired.Issued}
 	if t := a.state.Taken; t.of(a.desired.Rollout) {
-		p.Stage, p.Since, p.Reason = t.Stage, t.Since, cmp.Or(t.Reason, strings.Join(t.Changes, "; "))
+		var changes []string
+		for _, r := range t.Rules {
+			if c := t.Changes[r.Digest]; c != "" {
+				changes = append(changes, fmt.Sprintf("%s: %s", r, c))
+			}
+		}
+		p.Stage, p.Since, p.Reason = t.Stage, t.Since, cmp.Or(t.Reason, strings.Join(changes, "; "))
 	}
 	return p
 }

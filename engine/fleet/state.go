@@ -78,8 +78,8 @@ type taken struct {
 	Stage  fleetproto.Stage  `json:"stage"`
 	Since  time.Time         `json:"since"`
 	Reason string            `json:"reason,omitempty"` // why it failed
-	// Changes says what its bundles change in the branch, each as "RULE: CHANGE".
-	Changes []string `json:"changes,omitempty"`
+	// Changes says, by digest, what its bundles change in the branch's amounts.
+	Changes map[string]string `json:"changes,omitempty"`
 }
 
 // tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, or "" for the live

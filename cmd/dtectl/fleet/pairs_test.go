@@ -566,16 +566,23 @@ func TestRekey_StoreLoses(t *testing.T) {
 	}
 }
 
+// complete rolls out versions of a bundle, one after the other, to every branch.
+func (w *world) complete(versions ...string) {
+	w.t.Helper()
+	all := Percent(fleetproto.Whole)
+	for _, version := range versions {
+		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+		w.obey()
+	}
+}
+
 // TestBack_Twice: two people who take back a roll-out under way, or one whose answer was lost, do not take back what all
 // branches had before it; that needs --completed.
 func TestBack_Twice(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := Percent(fleetproto.Whole)
-	for _, version := range []string{"1.0.0", "1.1.0"} {
-		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
-		w.obey()
-		w.must(w.roll())
-	}
+	w.complete("1.0.0", "1.1.0")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.2.0", w.rules)}, Pilots: []string{"centro"}}))
 	w.must((&Back{Reason: "ana"}).Run(t.Context(), w.chain))
 	for range 2 { // also after the order was signed again
@@ -1009,13 +1016,7 @@ func TestRoll_Unread(t *testing.T) {
 // gives that version up, and takes back no roll-out before it, which all branches have.
 func TestBack_Unread(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
-	all := Percent(fleetproto.Whole)
-	for _, version := range []string{"1.0.0", "1.1.0"} {
-		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
-		w.obey()
-		w.must(w.roll())
-		w.obey()
-	}
+	w.complete("1.0.0", "1.1.0")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.2.0", w.rules)}, Pilots: []string{"centro"}}))
 	n := w.head().Version
 	w.must(os.Remove(w.chain.versionFile("tiendas", n))) // another centre published it
