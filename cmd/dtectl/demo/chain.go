@@ -60,7 +60,7 @@ chain = %q
 branch = %q
 group = %q
 director_key = "../director.pub"
-poll = "15s"                # the demonstration is quicker than a branch: the defaults are 2m and 15m
+poll = "2s" # the demonstration is quicker than a branch: the defaults are 2m and 15m
 report = "1m"
 ship = "sync"
 

@@ -242,7 +242,7 @@ type Fleet struct {
 	DirectorKey string   `toml:"director_key" required:"" file:""`
 	Key         string   `toml:"key" file:"secret"` // default: fleet.key next to the token file
 	State       string   `toml:"state" file:""`     // the agent's file; default: fleet.state next to the token file
-	Poll        Duration `toml:"poll" default:"2m" within:"15s 1h"`
+	Poll        Duration `toml:"poll" default:"2m" within:"2s 1h"`
 	Report      Duration `toml:"report" default:"15m" within:"1m 6h"`
 	Ship        string   `toml:"ship" one:"async sync"`
 }

@@ -220,7 +220,7 @@ func TestLink_DeadAddress(t *testing.T) {
 			for range 3 {
 				time.Sleep(5 * time.Minute) // the name is looked up again
 				s.path.Cut()
-				time.Sleep(retryFirst)
+				time.Sleep(retryMax) // a connection cut in its first seconds postpones the next
 				if ready, _, _ := s.link.counts(); ready < 3 || tried.Load() > 0 {
 					t.Errorf("%s is dead: %d connections are ready, it was dialled %d times again", gone, ready,
 						tried.Load())
