@@ -40,7 +40,7 @@ func (b *branch) withFleet(t *testing.T) *chain {
 	b.write("director.pub.pem", public)
 	b.write("fleet.secret", []byte(archivetest.Secret+"\n"))
 	b.section(fmt.Sprintf("[fleet]\nchain = \"cadena\"\nbranch = \"centro\"\ngroup = \"norte\"\ndirector_key = "+
-		"\"director.pub.pem\"\npoll = \"15s\"\n"+
+		"\"director.pub.pem\"\npoll = \"2s\"\n"+
 		"store = {endpoint = %q, bucket = %q, access_key = %q, secret_file = \"fleet.secret\", path_style = true}\n",
 		s.Endpoint(), archivetest.Bucket, archivetest.Access))
 	a, err := archive.New(archive.Options{Endpoint: s.Endpoint(), Bucket: archivetest.Bucket,
