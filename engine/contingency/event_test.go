@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -283,6 +284,23 @@ func TestMakeEvents_Listed(t *testing.T) {
 		if made := err != nil && strings.Contains(err.Error(), "no rule for contingency events"); made != want {
 			t.Errorf("beside an event in state %d another is made: %v, want %v: %v", state, made, want, err)
 		}
+	}
+}
+
+// TestDrain_Again: while a step has progressed, all steps run again at once; the backlog does not wait for the next look.
+func TestDrain_Again(t *testing.T) {
+	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	w := newContingency(t, &moves{}, answers("none"), now)
+	w.branch.Store, w.branch.Every = newStore(t, now), time.Minute
+	w.branch.Lost = record.NewLostRecords(w.branch.Store, w.branch.Logger)
+	rounds := 0
+	w.branch.Documents.ExpireCorrections = func(context.Context) (bool, error) { rounds++; return false, nil }
+	if _, err := w.appendRecord(t.Context(), "evento", dte.Code{1}, record.EventAccepted, &Event{},
+		storage.Due{Queue: record.QueueEvent, At: now}, codesPart(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := w.drain(t.Context()); rounds != 2 || next != time.Minute || err != nil {
+		t.Errorf("%d rounds, the next in %v: %v", rounds, next, err)
 	}
 }
 

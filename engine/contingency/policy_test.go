@@ -197,19 +197,24 @@ func TestPolicy_Registered(t *testing.T) {
 	})
 }
 
-// While only one document goes unanswered, only that one is deferred: the branch is not in contingency.
+// While only one document goes unanswered, only that one is deferred: the branch is not in contingency. The document's
+// event covers the time until MH was given up.
 func TestPolicy_OneDocument(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
 		b.Issue(enginetest.Sale("before", 100))
-		b.Chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
+		b.Chaos(simulator.Chaos{ServerErrors: 3, DelayMS: 1500, Only: "documents"})
 		r := b.Issue(enginetest.Sale("unlucky", 200))
 		if r.Estado != record.EstadoContingency || b.Engine.Contingency().Current() != nil {
 			t.Errorf("it is %s, the branch in %+v", r.Estado, b.Engine.Contingency().Current())
 		}
+		until := b.Now()
 		if next := b.Issue(enginetest.Sale("next", 300)); next.Estado != record.EstadoProcessed {
 			t.Errorf("the next sale is %s", next.Estado)
 		}
 		b.Drained()
+		if events := b.Sim.Events(); len(events) != 1 || events[0].Ended.Before(until) {
+			t.Errorf("deferred at %v, reported by %+v", until, events)
+		}
 		if now := b.Document(r.Code); now.Estado != record.EstadoProcessed {
 			t.Errorf("in the end it is %s", now.Estado)
 		}
