@@ -65,7 +65,7 @@ func TestRelate_Plan(t *testing.T) {
 		a, b := one.head(sequences), other.head(sequences)
 		want := map[[2]bool]Relation{{false, false}: Same, {true, false}: Ahead, {false, true}: Behind,
 			{true, true}: Diverged}[[2]bool{mine > 0, theirs > 0}]
-		switch rng.IntN(5) {
+		switch rng.IntN(7) {
 		case 0:
 			a.Numbers, a.Slack, want = true, rng.Uint64N(3), -1
 		case 1:
@@ -74,6 +74,10 @@ func TestRelate_Plan(t *testing.T) {
 			binary.BigEndian.PutUint64(a.Store[:], 1)
 			binary.BigEndian.PutUint64(b.Store[:], 2)
 			want = Foreign
+		case 3: // a medium that names no store may be this store's
+			a.Store[0] = 1
+		case 4:
+			b.Store[0] = 1
 		}
 		ab, list, err := Relate(a, b)
 		ba, _, more := Relate(b, a)
