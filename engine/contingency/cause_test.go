@@ -1,9 +1,11 @@
 package contingency_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -171,9 +173,13 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 	})
 }
 
-// TestCause_Span: an event begins and ends with its period, not with the first and the last sale in the period.
+// TestCause_Span: an event begins and ends with its period, not with the first and the last sale in the period. The log
+// names the same beginning and end.
 func TestCause_Span(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
+		var log bytes.Buffer
+		b.Log = slog.New(slog.NewTextHandler(&log, nil))
+		b.Restart(nil)
 		b.Chaos(simulator.Chaos{})
 		if err := b.Engine.Contingency().Declare(context.Background(), 2, "inventario"); err != nil {
 			t.Fatal(err)
@@ -194,6 +200,12 @@ func TestCause_Span(t *testing.T) {
 			e.Ended.Sub(began) > 21*time.Minute {
 			t.Errorf("the event is of %v to %v, the period began at %v, the sale is of %v", e.Began, e.Ended, began,
 				r.CreatedAt)
+		}
+		b.Log = enginetest.Quiet // nobody writes to the buffer any more
+		b.Restart(nil)
+		line := fmt.Sprintf(`msg="out of contingency" began=%s`, began.UTC().Format("2006-01-02T15:04"))
+		if !strings.Contains(log.String(), line) {
+			t.Errorf("the log lacks %s:\n%s", line, log.String())
 		}
 		b.Audit()
 	})
